@@ -43,6 +43,8 @@ struct Shape {
   bool causal;
   double p;
   std::vector<int32_t> lengths = {}; ///< Rows take them by turns.
+  int64_t block = 0;                 ///< Of a layout; 0: none.
+  std::string pattern = {};
 };
 
 double secondsSince(Clock::time_point start) {
@@ -178,6 +180,28 @@ void Bench::run(const Shape &shape) {
   spec.causal = shape.causal;
   spec.p = shape.p;
   spec.packed = true;
+  std::vector<int32_t> layout;
+  double density = 1;
+  if (shape.block) {
+    spec.block = shape.block;
+    spec.layouts = 1;
+    int64_t n = spec.layoutBlocks = (shape.seq + shape.block - 1) / shape.block;
+    layout.resize(n * spec.layoutWords());
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        bool has = shape.pattern == "fixed" ? i / 4 == j / 4 || j % 4 == 3
+                   : shape.pattern == "sliding"
+                       ? std::abs(i - j) <= 1 || i == 0 || j == 0
+                       : true;
+        if (shape.causal && j > i)
+          has = false;
+        total += has;
+        if (has)
+          layout[i * spec.layoutWords() + j / 32] |= 1u << j % 32;
+      }
+    density = double(total) / (double(n) * n);
+  }
   if (isBf16)
     spec.elementType = mlir::BFloat16Type::get(context.get());
   else
@@ -202,6 +226,8 @@ void Bench::run(const Shape &shape) {
                                 shape.causal ? query + 1 : shape.seq) /
               double(shape.seq * shape.batch);
   }
+  if (shape.block)
+    seen = density * shape.seq;
   double product = 2.0 * size * seen;
   std::printf(
       "%s B%lld T%lld H%lld D%lld %s p=%.2g:", isBf16 ? "bf16" : "f32",
@@ -211,7 +237,9 @@ void Bench::run(const Shape &shape) {
   auto withRest = [&](std::vector<void *> tensors) {
     if (shape.p > 0)
       tensors.push_back(rng.data);
-    tensors.push_back(lengths.data());
+    if (hasLengths)
+      tensors.push_back(lengths.data());
+    tensors.push_back(layout.data());
     return tensors;
   };
   report("forward", forward, withRest({qkv.data, out.data, lse.data}),
@@ -232,6 +260,11 @@ int main(int argc, char **argv) {
     auto number = [&](int at) { return std::atoll(argv[at]); };
     Shape shape = {number(3), number(4),      number(5),
                    number(6), number(7) != 0, std::atof(argv[8])};
+    if (argc > 10 && std::strchr("fsd", argv[9][0])) {
+      shape.pattern = argv[9];
+      shape.block = number(10);
+      argc = 9;
+    }
     for (int at = 9; at < argc; ++at)
       shape.lengths.push_back(std::clamp<int64_t>(number(at), 0, shape.seq));
     bench.run(shape);

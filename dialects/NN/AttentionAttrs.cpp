@@ -85,15 +85,80 @@ HeadsAttr HeadsAttr::splitBetween(int64_t ranks) const {
 // Mask
 //===----------------------------------------------------------------------===//
 
+Attribute MaskAttr::parse(AsmParser &parser, Type) {
+  SMLoc place = parser.getCurrentLocation();
+  FailureOr<MaskKind> kind = failure();
+  int64_t window = 0, block = 0;
+  FloatAttr density;
+  if (parser.parseLess() || failed(kind = FieldParser<MaskKind>::parse(parser)))
+    return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef key;
+    if (parser.parseKeyword(&key) || parser.parseEqual())
+      return {};
+    double share = 0;
+    if (key == "window"  ? parser.parseInteger(window)
+        : key == "block" ? parser.parseInteger(block)
+        : key == "density"
+            ? parser.parseFloat(share)
+            : parser.emitError(place, "unknown key of a mask: ") << key)
+      return {};
+    if (key == "density")
+      density = FloatAttr::get(Float64Type::get(parser.getContext()), share);
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<MaskAttr>(place, parser.getContext(), *kind, window,
+                                     block, density);
+}
+
+void MaskAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyMaskKind(getKind());
+  if (getWindow())
+    printer << ", window = " << getWindow();
+  if (hasLayout()) {
+    printer << ", block = " << getBlock() << ", density = ";
+    printer.printFloat(getDensity().getValue());
+  }
+  printer << ">";
+}
+
 LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               MaskKind kind, int64_t window) {
+                               MaskKind kind, int64_t window, int64_t block,
+                               FloatAttr density) {
   if (window < 0)
     return emitError() << "has a window of " << window
                        << " keys; it is 1 or more, or absent";
   if (window && kind != MaskKind::Causal)
     return emitError() << "has a window, which ends at the query's own "
                           "position: its kind must be causal";
+  if (block && !llvm::is_contained({16, 32, 64, 128}, block))
+    return emitError() << "has blocks of " << block
+                       << " positions; 16, 32, 64 and 128 are possible";
+  if (block && window)
+    return emitError() << "has a window and a layout of blocks; give one";
+  if ((block > 0) != static_cast<bool>(density))
+    return emitError() << "needs both block and density, or none";
+  if (density &&
+      !(density.getValueAsDouble() >= 0 && density.getValueAsDouble() <= 1))
+    return emitError() << "has density " << density.getValueAsDouble()
+                       << "; it is from 0 to 1";
   return success();
+}
+
+double MaskAttr::meanKeys(int64_t length) const {
+  auto keys = static_cast<double>(length);
+  auto window = static_cast<double>(getWindow());
+  if (hasLayout()) {
+    double seen = keys * getDensity().getValueAsDouble();
+    // A causal mask hides half of the pairs of each block on the diagonal.
+    return isCausal()
+               ? std::max(seen - (static_cast<double>(getBlock()) - 1) / 2, 0.0)
+               : seen;
+  }
+  if (window && window < keys)
+    return window - window * (window - 1) / (2 * keys);
+  return isCausal() ? (keys + 1) / 2 : keys;
 }
 
 //===----------------------------------------------------------------------===//

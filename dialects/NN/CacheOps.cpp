@@ -95,6 +95,9 @@ LogicalResult PagedAttentionOp::verify() {
     return emitOpError("reads a cache, so its mask is causal");
   if (failed(verifyCache(*this)))
     return failure();
+  if (failed(
+          verifyLayout(*this, getLayout(), getMask(), getHeads().getCount())))
+    return failure();
   if (!getInParts()) {
     ArrayRef<int64_t> at = tensorOf(getPositions()).getShape();
     return verifyShape(*this, getOutput(), {at[0], at[1], getWidths()[0]},
@@ -237,7 +240,8 @@ static dist::ShardingRule ruleOf(OpT op, ArrayRef<std::string> results,
   }
   auto qkv = static_cast<unsigned>(operands.size());
   operands.append(op.getQkv().size(), "bth");
-  operands.append({"bm", "bt", "b"});
+  operands.append({"bm", "bt", "b", "xyw"});
+  whole += "xyw";
   dist::ShardingRule rule = dist::buildRule(op, operands, results, whole);
   rule.setUnits(FactorRole::Heads, heads.getKv(),
                 heads.getCount() == heads.getKv() ? "heads"
@@ -273,6 +277,12 @@ void CacheWriteOp::localize(const dist::Split &split) {
 }
 void PagedAttentionOp::localize(const dist::Split &split) {
   setHeadsAttr(getHeads().splitBetween(split.partsOf(FactorRole::Heads)));
+  ArrayAttr axes = split.axesOf(FactorRole::Heads);
+  if (!getLayout() || tensorOf(getLayout()).getDimSize(0) == 1 || !axes)
+    return;
+  OpBuilder builder(*this);
+  getPartMutable().assign(
+      builder.create<dist::RankOp>(getLoc(), builder.getIndexType(), axes));
 }
 
 SmallVector<Tie> CacheWriteOp::getTies() {

@@ -75,13 +75,7 @@ double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 /// know the lengths of sequences, so the cost assumes the greatest length.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
-  double keys = static_cast<double>(type.getDimSize(1));
-  double window = static_cast<double>(mask.getWindow());
-  if (window && window < keys)
-    keys = window - window * (window - 1) / (2 * keys);
-  else if (mask.isCausal())
-    keys = (keys + 1) / 2;
-  return 4 * elements(output) * keys;
+  return 4 * elements(output) * mask.meanKeys(type.getDimSize(1));
 }
 
 double AttentionOp::getFlops() { return getModelFlops(); }

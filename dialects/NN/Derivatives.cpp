@@ -252,8 +252,8 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   auto grads = builder.create<AttentionGradOp>(
       getLoc(), getQkv().getTypes(), context.gradientOf(getOutput()), qkv,
       context.forward(getOutput()), context.forward(getLse()),
-      forwardOrNone(context, getLengths()), forwardOrNone(context, getRng()),
-      forwardOrNone(context, getLayer()),
+      forwardOrNone(context, getLengths()), forwardOrNone(context, getLayout()),
+      forwardOrNone(context, getRng()), forwardOrNone(context, getLayer()),
       forwardOrNone(context, getMicroBatch()),
       forwardOrNone(context, getPart()),
       forwardOrNone(context, getSequenceShard()),

@@ -97,13 +97,21 @@ void RotaryOp::localize(const Split &split) {
   setHeads(getHeads() / split.partsOf(FactorRole::Heads));
 }
 
+/// Whether the heads of the attention `op` have different layouts. The
+/// operation must then know which heads a rank has.
+template <typename OpT> static bool hasLayoutOfHeads(OpT op) {
+  Value layout = op.getLayout();
+  return layout && cast<RankedTensorType>(layout.getType()).getDimSize(0) > 1;
+}
+
 template <typename OpT>
 static void localizeAttention(OpT op, const Split &split) {
   int64_t parts = split.partsOf(FactorRole::Heads);
   op.setHeadsAttr(op.getHeads().splitBetween(parts));
   op.removePlacementAttr();
-  if (op.getRng()) {
+  if (op.getRng())
     setMicroBatchOfRank(op, split, op.getMicroBatch());
+  if (op.getRng() || hasLayoutOfHeads(op)) {
     if (ArrayAttr axes = split.axesOf(FactorRole::Heads)) {
       op.getPartMutable().assign(RankArithmetic(op).rank(axes));
       op.setPlacementAttr(PlacementAttr::get(op.getContext(), parts,

@@ -94,18 +94,36 @@ def NN_MaskAttr : AttrDef<NN_Dialect, "Mask"> {
     #nn.mask<full>
     #nn.mask<causal>
     #nn.mask<causal, window = 128>
+    #nn.mask<full, block = 64, density = 0.25>
     ```
 
     With `window` a query sees only the last `window` of these keys, including
     the key at its own position; 0, the default, means all. Kernels skip keys
     that no query of a block sees.
+
+    With `block` the sequence is cut into blocks of this many positions, and the
+    operand `layout` says which blocks of keys a block of queries sees (Child et
+    al., arXiv 1904.10509). A causal mask hides later keys of these blocks, too.
+    `density` is the share of the pairs of blocks that are in the layout, from
+    which the cost is computed; it is the mean over all layouts with which a
+    function is called.
   }];
   let parameters = (ins EnumParameter<NN_MaskKind>:$kind,
-                        DefaultValuedParameter<"int64_t", "0">:$window);
-  let assemblyFormat = "`<` $kind (`,` `window` `=` $window^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$window,
+                        DefaultValuedParameter<"int64_t", "0">:$block,
+                        DefaultValuedParameter<"::mlir::FloatAttr", "::mlir::FloatAttr()">:$density);
+  let builders = [AttrBuilder<(ins "::heddle::nn::MaskKind":$kind, CArg<"int64_t", "0">:$window), [{
+    return $_get($_ctxt, kind, window, 0, ::mlir::FloatAttr());
+  }]>];
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isCausal() const { return getKind() == MaskKind::Causal; }
+    /// Whether a layout says which blocks of keys a query sees.
+    bool hasLayout() const { return getBlock() > 0; }
+    /// The number of keys that a query sees, as the mean over all queries of a
+    /// sequence of `length` positions.
+    double meanKeys(int64_t length) const;
   }];
 }
 
@@ -151,13 +169,13 @@ def NN_PlacementAttr : AttrDef<NN_Dialect, "Placement"> {
 
 /// The operands and attributes that attention and its gradient have in common,
 /// besides q, k and v.
-defvar NN_AttentionContext = (ins Optional<NN_Ids>:$lengths, Optional<NN_Rng>:$rng,
+defvar NN_AttentionContext = (ins Optional<NN_Ids>:$lengths, Optional<NN_Ids>:$layout, Optional<NN_Rng>:$rng,
     Optional<Index>:$layer, Optional<Index>:$micro_batch, Optional<Index>:$part,
     Optional<Index>:$sequence_shard, Optional<Index>:$ring_step, NN_HeadsAttr:$heads,
     NN_MaskAttr:$mask, OptionalAttr<NN_DropoutAttr>:$dropout,
     OptionalAttr<NN_PlacementAttr>:$placement);
 defvar NN_AttentionContextFormat = [{
-    (`lengths` $lengths^)? (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
+    (`lengths` $lengths^)? (`layout` $layout^)? (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
     (`part` $part^)? (`sequence_shard` $sequence_shard^ `ring_step` $ring_step)? attr-dict `:`
     functional-type(operands, results)
 }];
@@ -180,6 +198,12 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
     With `lengths` [B], no query of row b sees keys from position lengths[b] on,
     so padding may hold any value. Queries at these positions see the other
     keys. A query that sees no key gives zeros, and the lowest f32 as lse.
+
+    `layout` [heads or 1, T / block, words] says which blocks of keys queries
+    see, if `mask` has a block: the queries of block i see the keys of block j
+    in head h if bit j mod 32 of layout[h, i, j / 32] is 1. If its first
+    dimension is 1, all heads have the same layout. If ranks split the heads or
+    the sequence, the layout is that of the whole model.
 
     With `dropout`, the probabilities [B, heads, T, T] are dropped out as by
     nn.dropout. If ranks split the heads, `part` is the number of this rank's

@@ -86,7 +86,8 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
 }
 
 def NN_PagedAttentionOp
-    : NN_CacheOp<"paged_attention", (ins NN_MaskAttr:$mask, UnitAttr:$in_parts)> {
+    : NN_CacheOp<"paged_attention", (ins Optional<NN_Ids>:$layout, Optional<Index>:$part,
+                                         NN_MaskAttr:$mask, UnitAttr:$in_parts)> {
   let summary = "softmax(scale q k^T) v, by heads, over keys and values of a cache.";
   let description = [{
     The operands are those of nn.cache_write; only q of `qkv` is read. The output
@@ -104,6 +105,10 @@ def NN_PagedAttentionOp
     been written. Entries of the page table whose keys no token sees are not
     used. The output of a token that does not exist is zero.
 
+    `layout` [heads or 1, positions / block, words] is as for nn.attention, with
+    a mask that has a block. A token sees the keys of its block's row. `part` is
+    the part of the heads that this rank has, if ranks split the heads.
+
     Keys are summed in parts of `partKeys` positions, each with its own maximum
     and sums, and the parts are combined in order. So a token's result does not
     depend on other tokens, on the pages that a row has, or on the thread that
@@ -116,6 +121,10 @@ def NN_PagedAttentionOp
     which a token sees no key are undefined.
   }];
   let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $keys `,` $values (`scales` $scales^)? `of` $qkv `pages` $pages `at` $positions `lengths` $lengths
+    (`layout` $layout^)? (`part` $part^)? attr-dict `:` functional-type(operands, results)
+  }];
   let extraClassDeclaration = !strconcat(sharedDeclaration, [{
     /// The keys of a request are divided into parts of this many positions.
     /// Threads compute attention over each part separately, and then combine

@@ -75,6 +75,14 @@ std::string leadingLetters(int64_t count);
 
 #include "dialects/NN/NNInterfaces.h.inc"
 
+namespace heddle::nn {
+/// Verifies `layout`, which says which blocks of keys the attention `op` reads;
+/// null if `mask` has no block. `heads` is the number of heads over all ranks,
+/// or that of one rank.
+mlir::LogicalResult verifyLayout(mlir::Operation *op, mlir::Value layout,
+                                 MaskAttr mask, int64_t heads);
+} // namespace heddle::nn
+
 #define GET_OP_CLASSES
 #include "dialects/NN/NNOps.h.inc"
 

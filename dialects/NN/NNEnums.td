@@ -69,7 +69,8 @@ def NN_StateRole : NN_Enum<"StateRole", "the role of a state in its model", [
     I32EnumAttrCase<"Accumulator", 4, "accumulator">,
     I32EnumAttrCase<"Scalar", 5, "scalar">,
     I32EnumAttrCase<"Saved", 6, "saved">,
-    I32EnumAttrCase<"Cache", 7, "cache">]>;
+    I32EnumAttrCase<"Cache", 7, "cache">,
+    I32EnumAttrCase<"Constant", 8, "constant">]>;
 
 def NN_Holding : NN_Enum<"Holding", "which part of a state each replica of the parameters holds", [
     // What the replica holds of the parameter: ZeRO may split the state.

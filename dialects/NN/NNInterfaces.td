@@ -111,6 +111,7 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
     InterfaceMethod<"q, k and v: three operands, or one that has them side by side.",
       "::mlir::OperandRange", "getQkv", (ins)>,
     InterfaceMethod<"The number of tokens of each row [B]; null if all rows are full.", "::mlir::Value", "getLengths", (ins)>,
+    InterfaceMethod<"Which blocks of keys each block of queries sees; null if the mask has no block.", "::mlir::Value", "getLayout", (ins)>,
     InterfaceMethod<"Seed and step of dropout's random numbers; null without dropout.", "::mlir::Value", "getRng", (ins)>,
     InterfaceMethod<"The layer's number; null without `rng`.", "::mlir::Value", "getLayer", (ins)>,
     InterfaceMethod<"The micro-batch's number; null without `rng`.", "::mlir::Value", "getMicroBatch", (ins)>,

@@ -34,6 +34,7 @@ bool heddle::nn::isMadeInStep(StateRole role) {
   case StateRole::Derived:
   case StateRole::Optimizer:
   case StateRole::Cache:
+  case StateRole::Constant:
     return false;
   }
   llvm_unreachable("a role that is not known");
@@ -46,6 +47,11 @@ LogicalResult StateOp::verify() {
   if (getPackedAttr() && getRole() != StateRole::Derived)
     return emitOpError("is packed, but not derived");
   RankedTensorType type = getTensorType();
+  bool isConstant = getRole() == StateRole::Constant;
+  if (isConstant != (getValueAttr() != nullptr) ||
+      (isConstant && getValueAttr().getType() != type))
+    return emitOpError("needs a value of type ")
+           << type << " if and only if its role is constant";
   InitAttr init = getInitAttr();
   auto whole = cast<RankedTensorType>(
       getWhole().value_or(getPacked() ? getPacked()->getOf() : type));
@@ -57,7 +63,7 @@ LogicalResult StateOp::verify() {
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StateRole owners[] = {
       StateRole::Parameter, StateRole::Accumulator, StateRole::Scalar,
-      StateRole::Saved, StateRole::Cache};
+      StateRole::Saved,     StateRole::Cache,       StateRole::Constant};
   bool own = getPackedAttr() || llvm::is_contained(owners, getRole());
   if (getRole() == StateRole::Optimizer && !getParameter() &&
       type.getRank() > 0)

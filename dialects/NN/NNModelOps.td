@@ -85,6 +85,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `scalar` | a number that a step computes once, before its first micro-batch |
     | `saved` | activations saved from a micro-batch's forward pass for its backward pass; the first dimension is the slot |
     | `cache` | keys or values of earlier tokens; the first dimension is the page |
+    | `constant` | `value`, which nothing changes, such as an attention layout |
 
     A derived state that has a `parameter` is a copy of it, cast to the state's
     element type; the optimizer writes both. A derived state with `packed` is
@@ -98,6 +99,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `segments` | parts of the last dimension that are split separately, as q, k and v of a packed weight |
     | `whole` | the type of the whole tensor; from the spmd phase on `type` is that of the rank's shard |
     | `held` | for a state that the optimizer has for a parameter, which part of it a replica holds; without the attribute, the part that it holds of the parameter |
+    | `value` | the value of a constant |
     | `memory` | the kind of memory; a state that is offloaded is read with dist.fetch and written with dist.store |
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, NN_StateRoleAttr:$role, TypeAttr:$type,
@@ -111,6 +113,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<TypeAttr>:$whole,
                        OptionalAttr<NN_PackedAttr>:$packed,
                        OptionalAttr<NN_HoldingAttr>:$held,
+                       OptionalAttr<I32ElementsAttr>:$value,
                        DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">:$memory);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::heddle::nn::StateRole":$role,

@@ -372,6 +372,24 @@ static LogicalResult verifyTogether(Operation *op, ValueRange operands,
   return success();
 }
 
+LogicalResult heddle::nn::verifyLayout(Operation *op, Value layout,
+                                       MaskAttr mask, int64_t heads) {
+  if (static_cast<bool>(layout) != mask.hasLayout())
+    return op->emitOpError("needs both a layout and a mask with a block, or "
+                           "none");
+  if (!layout)
+    return success();
+  auto type = tensorOf(layout);
+  if (type.getRank() != 3 ||
+      type.getDimSize(2) != llvm::divideCeil(type.getDimSize(1), 32))
+    return op->emitOpError("layout ")
+           << type << " is not [heads or 1, blocks, ceil(blocks / 32)]";
+  if (int64_t layouts = type.getDimSize(0); layouts != 1 && layouts % heads)
+    return op->emitOpError("has layouts for ")
+           << layouts << " heads; " << heads << " or 1 are possible";
+  return success();
+}
+
 /// Verifies the operands and attributes that attention and its gradient share.
 static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
                                      Value lse) {
@@ -395,6 +413,14 @@ static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
   if (op.getLengths() &&
       failed(verifyShape(op, op.getLengths(), {out.getDimSize(0)}, "lengths")))
     return failure();
+  if (failed(verifyLayout(op, op.getLayout(), op.getMask(),
+                          heads * op.getParts())))
+    return failure();
+  if (op.getSequenceShards() > 1 && op.getLayout() &&
+      out.getDimSize(1) % op.getMask().getBlock())
+    return op->emitOpError("splits a sequence into shards of ")
+           << out.getDimSize(1) << " positions, which cuts blocks of "
+           << op.getMask().getBlock();
   if (op.getRng() && failed(verifyShape(op, op.getRng(), {4}, "rng")))
     return failure();
   if (failed(verifyTogether(op,

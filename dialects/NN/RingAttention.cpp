@@ -92,9 +92,10 @@ void heddle::nn::makeRingAttention(nn::AttentionOp op, ArrayAttr axes,
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionOp>(
         op.getLoc(), op.getOutput().getType(), op.getLse().getType(), qkv,
-        op.getLengths(), op.getRng(), op.getLayer(), op.getMicroBatch(),
-        op.getPart(), ring.shard, ring.index(step), op.getHeads(), op.getMask(),
-        op.getDropoutAttr(), ring.placement(op), ArrayAttr());
+        op.getLengths(), op.getLayout(), op.getRng(), op.getLayer(),
+        op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
+        op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
+        ArrayAttr());
     if (step == 0) {
       output = part.getOutput();
       lse = part.getLse();
@@ -128,10 +129,10 @@ void heddle::nn::makeRingAttention(nn::AttentionGradOp op, ArrayAttr axes,
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionGradOp>(
         loc, ValueRange(qkv).getTypes(), op.getGrad(), qkv, op.getForward(),
-        op.getLse(), op.getLengths(), op.getRng(), op.getLayer(),
-        op.getMicroBatch(), op.getPart(), ring.shard, ring.index(step),
-        op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
-        ArrayAttr());
+        op.getLse(), op.getLengths(), op.getLayout(), op.getRng(),
+        op.getLayer(), op.getMicroBatch(), op.getPart(), ring.shard,
+        ring.index(step), op.getHeads(), op.getMask(), op.getDropoutAttr(),
+        ring.placement(op), ArrayAttr());
     // Receive the gradients of this step's keys and values: the sums over the
     // ranks that have had these keys and values before.
     if (step > 0)

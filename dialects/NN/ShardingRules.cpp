@@ -168,21 +168,24 @@ ShardingRule ReshapeOp::getShardingRule() {
   return rule;
 }
 /// Appends to `operands` the dimensions of the operands that follow q, k and v:
-/// the lengths, if present, and the state of the random numbers. An operand's
-/// dimensions are a string with one letter for each dimension (see buildRule).
+/// the lengths and the layout, if present, and the state of the random numbers.
+/// An operand's dimensions are a string with one letter for each dimension (see
+/// buildRule).
 static void addContext(AttentionOpInterface op,
                        SmallVectorImpl<std::string> &operands) {
   if (op.getLengths())
     operands.push_back("b");
+  if (op.getLayout())
+    operands.push_back("xyw");
   operands.push_back("z");
 }
 
-/// The letters of the factors that ranks must not split: z, the state of the
-/// random numbers, and t, the sequence. With ring attention ranks may split the
-/// sequence, so the result is only z.
+/// The letters of the factors that ranks must not split: x, y and w, the
+/// layout; z, the state of the random numbers; and t, the sequence. With ring
+/// attention ranks may split the sequence, so the result has no t.
 static StringRef wholeOf(AttentionOpInterface op) {
   auto placement = op.getPlacementAttr();
-  return placement && placement.getRing() ? "z" : "tz";
+  return placement && placement.getRing() ? "xywz" : "txywz";
 }
 
 ShardingRule AttentionOp::getShardingRule() {

@@ -233,6 +233,9 @@ private:
       if (auto source = like.getAs<nn::SourceAttr>("source"))
         state.sources = source.getLayout().pieces;
       state.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
+      if (auto value = like.getAs<DenseIntElementsAttr>("value"))
+        state.value.elements.assign(value.value_begin<int32_t>(),
+                                    value.value_end<int32_t>());
       Type of = op.getType();
       if (auto packed = like.getAs<nn::PackedAttr>("packed")) {
         state.packed.push_back(packed.toPlan());

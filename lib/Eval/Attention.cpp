@@ -55,6 +55,11 @@ struct AttentionShape {
   /// query's own position; 0: no limit.
   int64_t window;
   llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
+  /// The bits that say which blocks of `block` keys a block of queries sees;
+  /// null if it sees all.
+  const Tensor *layout = nullptr;
+  int64_t block = 0;
+  int64_t firstHead = 0; ///< Which head of the layout the first head has.
   HeadView q, k, v;
   /// `wholeLength` is the number of tokens of the whole sequence, of which this
   /// tensor may be a shard. `firstQuery` and `firstKey` are the positions in
@@ -66,19 +71,29 @@ struct AttentionShape {
 
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
-  /// The end (exclusive) of the keys to which a query attends, as an index in
-  /// this shard of the sequence.
-  int64_t visible(int64_t b, int64_t query) const {
+  /// The keys to which a query attends, as indices in this shard of the
+  /// sequence, in ascending order.
+  std::vector<int64_t> visible(int64_t b, int64_t head, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)
       end = std::min(end, firstQuery + query + 1);
-    return std::clamp<int64_t>(end - firstKey, 0, length);
+    int64_t first =
+        window ? std::max<int64_t>(firstQuery + query - window + 1, 0) : 0;
+    std::vector<int64_t> keys;
+    for (int64_t key = std::max<int64_t>(first - firstKey, 0);
+         key < std::min(end - firstKey, length); ++key)
+      if (!layout || isInLayout(head, firstQuery + query, firstKey + key))
+        keys.push_back(key);
+    return keys;
   }
-  /// The index of the first key to which a query attends.
-  int64_t firstVisible(int64_t query) const {
-    return window ? std::max<int64_t>(
-                        firstQuery + query - window + 1 - firstKey, 0)
-                  : 0;
+  /// Whether the layout has the blocks of a query and a key, which are given by
+  /// their positions in the whole sequence.
+  bool isInLayout(int64_t head, int64_t query, int64_t key) const {
+    llvm::ArrayRef<int64_t> shape = layout->shape();
+    int64_t layoutHead = shape[0] == 1 ? 0 : firstHead + head;
+    int64_t row = layoutHead * shape[1] + query / block;
+    int64_t word = layout->ints()[row * shape[2] + key / block / 32];
+    return static_cast<uint64_t>(word) >> (key / block % 32) & 1;
   }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
   /// The score of a query and a key: their product with scale and soft cap
@@ -112,6 +127,11 @@ AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
       causal(op.getMask().isCausal()), window(op.getMask().getWindow()) {
   if (op.getLengths())
     lengths = in.ints(op.getLengths());
+  if (op.getLayout()) {
+    layout = &in[op.getLayout()];
+    block = op.getMask().getBlock();
+    firstHead = in.integerOr(op.getPart(), 0) * heads;
+  }
   bool packed = op.isPacked();
   const Tensor &first = in[op.getQkv()[0]];
   batch = first.shape()[0];
@@ -154,20 +174,19 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
   for (int64_t b = 0; b < shape.batch; ++b)
     for (int64_t head = 0; head < shape.heads; ++head)
       for (int64_t query = 0; query < shape.length; ++query) {
-        int64_t keys = shape.visible(b, query);
-        int64_t first = shape.firstVisible(query);
+        std::vector<int64_t> keys = shape.visible(b, head, query);
         double largest = -INFINITY, sum = 0;
-        for (int64_t key = first; key < keys; ++key) {
+        for (int64_t key : keys) {
           scores[key] = shape.score(b, head, query, key);
           largest = std::max(largest, scores[key]);
         }
-        for (int64_t key = first; key < keys; ++key)
+        for (int64_t key : keys)
           sum += std::exp(scores[key] - largest);
-        double lse = first < keys ? largest + std::log(sum)
-                                  : std::numeric_limits<float>::lowest();
+        double lse = keys.empty() ? std::numeric_limits<float>::lowest()
+                                  : largest + std::log(sum);
         lses[(b * shape.heads + head) * shape.length + query] = lse;
         double *row = result.gradAt(b, query, head);
-        for (int64_t key = first; key < keys; ++key) {
+        for (int64_t key : keys) {
           double probability = std::exp(scores[key] - lse) *
                                shape.dropFactor(b, head, query, key);
           const double *value = shape.v.at(b, key, shape.kvHead(head));
@@ -183,16 +202,17 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
 void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
                        int64_t query, double lse, const double *grad,
                        const double *forward) {
-  int64_t keys = shape.visible(b, query), kv = shape.kvHead(head);
-  int64_t first = shape.firstVisible(query);
-  std::vector<double> probabilities(keys), gradients(keys), slopes(keys);
+  int64_t kv = shape.kvHead(head);
+  std::vector<int64_t> keys = shape.visible(b, head, query);
+  std::vector<double> probabilities(shape.length), gradients(shape.length),
+      slopes(shape.length);
   // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
   // is computed as the dot product of the query's output and its gradient, so
   // that it includes keys of other sequence shards.
   double weightedSum = 0;
   for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];
-  for (int64_t key = first; key < keys; ++key) {
+  for (int64_t key : keys) {
     double score = shape.score(b, head, query, key);
     double probability = std::exp(score - lse);
     double factor = shape.dropFactor(b, head, query, key);
@@ -209,7 +229,7 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
   }
   const double *queryVector = shape.q.at(b, query, head);
   double *queryGrad = shape.q.gradAt(b, query, head);
-  for (int64_t key = first; key < keys; ++key) {
+  for (int64_t key : keys) {
     double scoreGrad = shape.scale * slopes[key] * probabilities[key] *
                        (gradients[key] - weightedSum);
     const double *keyVector = shape.k.at(b, key, kv);

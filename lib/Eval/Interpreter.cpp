@@ -346,6 +346,10 @@ static Tensor firstValue(const StateInfo &info, uint64_t seed) {
   // of integers is a cache with int8 codes.
   bool isOfIntegers = info.packed.empty() && !isFloat(info.kind);
   Tensor value(isOfIntegers ? info.kind : ElementKind::F64, info.wholeShape());
+  if (!info.value.empty()) {
+    llvm::copy(info.value, value.mutableInts().begin());
+    return value;
+  }
   std::vector<float> floats =
       initialValues(info.init, info.weightName(), info.wholeShape(), seed,
                     value.numElements());

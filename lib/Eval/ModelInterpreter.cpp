@@ -51,6 +51,8 @@ static StateInfo describe(nn::StateOp op) {
   info.kind = *kindOf(op.getTensorType().getElementType());
   info.shape = op.getTensorType().getShape().vec();
   info.init = planir::initOf(op.getInitAttr());
+  if (DenseIntElementsAttr value = op.getValueAttr())
+    info.value.assign(value.value_begin<int32_t>(), value.value_end<int32_t>());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
   // From the phase `spmd` on, the type of a state is the type of its shard.

@@ -49,6 +49,8 @@ static StateInfo describe(planir::StateOp op) {
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
   info.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
+  if (DenseIntElementsAttr value = like.getAs<DenseIntElementsAttr>("value"))
+    info.value.assign(value.value_begin<int32_t>(), value.value_end<int32_t>());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     info.packed.push_back(packed.toPlan());
   auto whole = like.getAs<TypeAttr>("whole");

@@ -445,13 +445,15 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
   }
   auto made = builder.create<nn::AttentionOp>(
       at(path), hidden(width), floats({1, shape.heads, tokens}), operands,
-      lengths.value ? use(lengths) : Value(), given.rng, given.layer,
-      given.microBatch, /*part=*/Value(), /*place=*/Value(), /*turn=*/Value(),
+      lengths.value ? use(lengths) : Value(), layer ? layer->layout : Value(),
+      given.rng, given.layer, given.microBatch, /*part=*/Value(),
+      /*place=*/Value(), /*turn=*/Value(),
       nn::HeadsAttr::get(context, shape.heads, shape.kvHeads, shape.scale,
                          shape.softcap),
       nn::MaskAttr::get(
           context, shape.causal ? nn::MaskKind::Causal : nn::MaskKind::Full,
-          shape.window),
+          shape.window, layer ? layer->block : 0,
+          layer ? layer->density : FloatAttr()),
       dropout, /*placement=*/nn::PlacementAttr(), /*shardings=*/ArrayAttr());
   return wrap(made.getOutput());
 }

@@ -87,6 +87,11 @@ private:
     /// argument of the layer's function that passes it.
     llvm::MapVector<mlir::Value, mlir::Value> outer;
     mlir::Value index; ///< The layer's number, as an argument.
+    /// The layout of the layer's attention, as an argument; null if it has
+    /// none. The mask has `block` and `density`.
+    mlir::Value layout;
+    int64_t block = 0;
+    mlir::FloatAttr density;
   };
   /// The operands of a random operation, which select its random numbers.
   struct Random {

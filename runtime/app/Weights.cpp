@@ -41,6 +41,11 @@ static bool isParameter(const State &state) {
   return state.role == StateRole::Parameter;
 }
 
+/// Whether a state that no weights give must be written before the first step.
+static bool hasFirstValue(const State &state) {
+  return state.init.kind != Init::Kind::Zeros || !state.value.elements.empty();
+}
+
 //===----------------------------------------------------------------------===//
 // States
 //===----------------------------------------------------------------------===//
@@ -66,14 +71,14 @@ struct FillWork {
 
   void fill(ElementRange run) const;
   void note(int64_t element) const;
-  void fillRandom(ElementRange run) const;
+  void fillInitial(ElementRange run) const;
 };
 
 } // namespace
 
 void FillWork::fill(ElementRange run) const {
   if (!source)
-    return fillRandom(run);
+    return fillInitial(run);
   int64_t found = source->read(run.whole, run.count, type,
                                target + run.local * io::dtypeBits(type) / 8);
   if (found >= 0)
@@ -86,7 +91,13 @@ void FillWork::note(int64_t element) const {
   }
 }
 
-void FillWork::fillRandom(ElementRange run) const {
+void FillWork::fillInitial(ElementRange run) const {
+  const std::vector<int32_t> &value = first->value.elements;
+  if (!value.empty()) {
+    std::copy_n(value.begin() + run.whole, run.count,
+                reinterpret_cast<int32_t *>(target) + run.local);
+    return;
+  }
   constexpr int64_t most = 4096;
   std::array<float, most> values;
   int64_t width = io::dtypeBits(type) / 8;
@@ -186,7 +197,8 @@ static void readState(Job &job, UploadRing &ring, size_t index,
 static void initialize(Job &job, UploadRing &ring, size_t index,
                        const State &source) {
   const State &state = job.plan().states[index];
-  if (!io::convertElements(nullptr, "F32", nullptr, plan::nameOf(state.type),
+  if (state.value.elements.empty() &&
+      !io::convertElements(nullptr, "F32", nullptr, plan::nameOf(state.type),
                            0))
     fail("H0385",
          "state '" + state.name + "' has a first value but its type holds none",
@@ -463,7 +475,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
       make();
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (!isOfWeights(state) && state.init.kind != Init::Kind::Zeros)
+      if (!isOfWeights(state) && hasFirstValue(state))
         initialize(job, ring, i, state);
     }
     ring.finish();
@@ -533,7 +545,7 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
         continue;
       if (state.checkpointed && !resetOptimizer)
         resumeState(job, ring, i, checkpoint);
-      else if (state.init.kind != Init::Kind::Zeros)
+      else if (hasFirstValue(state))
         initialize(job, ring, i, state);
     }
     ring.finish();

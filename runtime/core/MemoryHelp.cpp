@@ -30,6 +30,8 @@ static const char *ownerOf(StateRole role, bool isCopy) {
     return "activations of micro-batches under way";
   case StateRole::Cache:
     return "cache";
+  case StateRole::Constant:
+    return "attention layouts";
   case StateRole::Optimizer:
     return "optimizer";
   case StateRole::Accumulator:

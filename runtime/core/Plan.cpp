@@ -121,9 +121,29 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice, tensor, shape, loops, state,
                                    first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedWeight, part, name, shape, bits, group,
                                    even, transposed, layout)
+
+static void to_json(json &target, const ConstantValue &value) {
+  std::string text;
+  text.reserve(value.elements.size() * 8);
+  for (int32_t element : value.elements)
+    for (int digit = 28; digit >= 0; digit -= 4)
+      text += "0123456789abcdef"[uint32_t(element) >> digit & 15];
+  target = std::move(text);
+}
+static void from_json(const json &source, ConstantValue &value) {
+  const auto &text = source.get_ref<const std::string &>();
+  value.elements.assign(text.size() / 8, 0);
+  for (size_t i = 0; i < value.elements.size() * 8; ++i) {
+    int digit = text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10;
+    int32_t &element = value.elements[i / 8];
+    element = int32_t(uint32_t(element) << 4 | uint32_t(digit));
+  }
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
-                                   checkpointed, decays, sources, init, packed)
+                                   checkpointed, decays, sources, init, value,
+                                   packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, from, countsUpdates)

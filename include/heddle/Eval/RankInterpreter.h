@@ -52,6 +52,7 @@ struct StateInfo {
   std::vector<int64_t> shape;
   plan::Placement placement; ///< How the shard lies in the whole tensor.
   plan::Init init;
+  std::vector<int32_t> value; ///< The elements of a constant.
   /// Has one element if the state is a weight that is quantized or in a layout
   /// that kernels read: how the state is computed from the weight in the files.
   /// It is empty for all other states. It equals plan::State::packed.

@@ -41,7 +41,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 23;
+inline constexpr int64_t formatVersion = 24;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -145,6 +145,12 @@ template <>
 inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
                                                      "normal", "power"};
 
+/// The elements of a constant tensor, row by row. The plan's text has eight
+/// hexadecimal digits for each.
+struct ConstantValue {
+  std::vector<int32_t> elements;
+};
+
 /// Which part of a whole tensor a rank holds.
 struct Placement {
   /// The shape of the whole tensor; empty if the rank holds the whole tensor.
@@ -177,12 +183,13 @@ enum class StateRole {
   Accumulator,
   Scalar,
   Saved,
-  Cache
+  Cache,
+  Constant
 };
 template <>
 inline constexpr std::array enumNames<StateRole> = {
-    "parameter",   "derived", "gradient", "optimizer",
-    "accumulator", "scalar",  "saved",    "cache"};
+    "parameter", "derived", "gradient", "optimizer", "accumulator",
+    "scalar",    "saved",   "cache",    "constant"};
 
 template <>
 inline constexpr std::array enumNames<PackedPart> = {"words", "scales",
@@ -214,6 +221,7 @@ struct State {
   /// in the layout of these tensors.
   std::vector<WeightSlice> sources;
   Init init;
+  ConstantValue value; ///< Has elements only if the role is `Constant`.
   /// One entry if the state is a packed weight: derived from a weight when
   /// weights are loaded, and in the layout that kernels read. `placement`,
   /// `sources` and `init` then describe that weight. Empty for other states.

@@ -47,10 +47,12 @@ struct ForwardScratch {
     newMaximum = plan.take(blocking.queries());
     normalizer = plan.take(blocking.queries());
     factor = plan.take(blocking.queries());
+    list = plan.take(2 * blocking.listed);
   }
   ScratchPlan plan;
   int64_t keys, values, pairedValues, queries, queriesTransposed, scores, sums;
   int64_t maximum, newMaximum, normalizer, factor;
+  int64_t list; ///< Numbers of 64 bits.
 };
 
 class ForwardEmitter : public AttentionEmitter {
@@ -65,18 +67,19 @@ public:
 private:
   void packKeysAndValues(Value batch, Value kvHead);
   void queryBlock(Value batch, Value head, Value firstQuery);
-  void scoreTile(Value firstQuery, const KeyRange &keys, const Tile &tile,
-                 bool masked);
+  void scoreTile(Value firstQuery, Value key, const Tile &tile, bool masked);
   void softmax(Value firstQuery, const KeyRange &keys);
-  Value exponentials(const Panel &scores, const KeyRange &keys, Value maximum,
+  Value exponentials(const Panel &scores, const KeyRange &range, Value maximum,
                      Value query);
+  Value exponentials(const Panel &scores, const KeyRun &run, Value maximum,
+                     Value query, Value sum);
   void weightedSum(const KeyRange &keys);
   void finish(Value batch, Value head, Value firstQuery, Value rows);
 
   Heads q, k, v, out;
   Value lsePointer, probability;
   Panel keys, values, pairedValues, queries, queriesTransposed, scores, sums;
-  Panel maximum, newMaximum, normalizer, factor;
+  Panel maximum, newMaximum, normalizer, factor, list;
 };
 
 ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
@@ -96,6 +99,7 @@ ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
   newMaximum = panel(at.newMaximum, queryRow);
   normalizer = panel(at.normalizer, queryRow);
   factor = panel(at.factor, queryRow);
+  list = panel(at.list, 1);
 }
 
 void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
@@ -108,7 +112,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   v = heads[2];
   out = queryHeads(output);
   lsePointer = b.pointerTo(lse);
-  prepareKeys(present);
+  prepareKeys(present, list.pointer);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -121,7 +125,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   b.forLoop(begin, end, 1, none, [&](Value item, ValueRange packed) -> Values {
     Value pair = b.div(item, blocks);
     Value block = b.sub(item, b.mul(pair, blocks));
-    if (spec.causal) {
+    if (spec.causal && !spec.block) {
       // Alternate blocks with few and with many visible keys, so that threads
       // get equal work.
       Value half = b.div(block, 2);
@@ -164,9 +168,9 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   fill(sums, blocking.queries(), 0.0);
   if (spec.p > 0)
     probability = firstProbability(batch, head);
-  forKeyBlocks(firstQuery, [&](const KeyRange &keys) {
-    forScoreTiles(keys, [&](const Tile &tile, bool masked) {
-      scoreTile(firstQuery, keys, tile, masked);
+  forKeyRanges(head, firstQuery, [&](const KeyRange &keys) {
+    forScoreTiles(keys, [&](const Tile &tile, Value key, bool masked) {
+      scoreTile(firstQuery, key, tile, masked);
     });
     softmax(firstQuery, keys);
     weightedSum(keys);
@@ -174,9 +178,8 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   finish(batch, head, firstQuery, rows);
 }
 
-void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
-                               const Tile &tile, bool masked) {
-  Value key = b.add(range.first, tile.row);
+void ForwardEmitter::scoreTile(Value firstQuery, Value key, const Tile &tile,
+                               bool masked) {
   Values init(tile.rows * tile.vectors, splat(0.0));
   Values products = multiply(tile, rowsFrom(keys, key),
                              columnsFrom(queriesTransposed, tile.column),
@@ -216,11 +219,19 @@ void ForwardEmitter::softmax(Value firstQuery, const KeyRange &keys) {
   });
 }
 
-/// Replaces the scores of a vector of queries and a block of keys by
+/// Replaces the scores of a vector of queries and a range of keys by
 /// probabilities (not yet normalized). Returns their sum over the keys, before
 /// dropout.
-Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
+Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &range,
                                    Value maximum, Value query) {
+  return forRuns(range, splat(0.0),
+                 [&](const KeyRun &run, ValueRange sum) -> Values {
+                   return {exponentials(scores, run, maximum, query, sum[0])};
+                 })[0];
+}
+
+Value ForwardEmitter::exponentials(const Panel &scores, const KeyRun &run,
+                                   Value maximum, Value query, Value sum) {
   auto body = [&](Value row, ValueRange carried) -> Values {
     Panel rows = rowsFrom(scores, row);
     Values powers, kept;
@@ -229,7 +240,7 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
       powers.push_back(exp2(b.create<arith::SubFOp>(score, maximum)));
     }
     for (int64_t r = 0; spec.p > 0 && r < blocking.keyUnit; r += 4)
-      kept.append(keep(probability, query, b.add(b.add(keys.first, row), r)));
+      kept.append(keep(probability, query, b.add(b.add(run.offset, row), r)));
     auto value = [&](int64_t r) {
       return kept.empty() ? powers[r]
                           : b.select(kept[r], powers[r], splat(0.0));
@@ -252,14 +263,12 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
     }
     return {b.create<arith::AddFOp>(carried[0], powers[0])};
   };
-  return b.forLoop(b.constant(0), keys.end, blocking.keyUnit, splat(0.0),
-                   body)[0];
+  return b.forLoop(run.begin, run.end, blocking.keyUnit, sum, body)[0];
 }
 
 void ForwardEmitter::weightedSum(const KeyRange &range) {
   RowRange rows;
   rows.fixed = blocking.queries();
-  Panel right = rowsFrom(pairedValues, pairsOf(range.first));
   forTiles(rows, blocking.headGroups, [&](const Tile &tile) {
     Panel target = columnsFrom(rowsFrom(sums, tile.row), tile.column);
     Panel factors = columnsFrom(factor, tile.row);
@@ -271,8 +280,16 @@ void ForwardEmitter::weightedSum(const KeyRange &range) {
             loadVector(vectorAt(target, r, vec)), scale));
     }
     Values products =
-        multiply(tile, transposed(columnsFrom(scores, tile.row)),
-                 columnsFrom(right, tile.column), pairsOf(range.end), 3, init);
+        forRuns(range, init, [&](const KeyRun &run, ValueRange sums) {
+          Panel left =
+              columnsFrom(rowsFrom(scores, pairsOf(run.begin)), tile.row);
+          Value key = b.add(run.offset, run.begin);
+          Panel right =
+              columnsFrom(rowsFrom(pairedValues, pairsOf(key)), tile.column);
+          return multiply(tile, transposed(left), right,
+                          pairsOf(b.sub(run.end, run.begin)),
+                          blocking.keyUnroll(), sums);
+        });
     for (int64_t r = 0; r < tile.rows; ++r)
       for (int64_t vec = 0; vec < tile.vectors; ++vec)
         storeVector(products[r * tile.vectors + vec], vectorAt(target, r, vec));

@@ -17,14 +17,6 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// A product keeps the sums of one tile of its result in registers. Returns the
-/// number of rows of a tile that is `vectors` vectors wide. More rows would not
-/// fit in the registers; fewer rows would have too few independent sums to hide
-/// the latency of multiply-add.
-static int64_t tileRows(int64_t vectors, int64_t widest) {
-  return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
-}
-
 /// Splits rows of `vectors` vectors into tiles of at most `widest` vectors,
 /// which are as equal in width as possible. Adjacent tiles of the same width
 /// form a group.
@@ -41,7 +33,7 @@ static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
 AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
                                      const CpuTarget &target,
                                      int64_t maxKeyBlock)
-    : lanes(target.lanes()) {
+    : lanes(target.lanes()), hasLayout(spec.block > 0) {
   // On CPUs with AMX, vdpbf16ps multiplies twice as many values as an f32
   // multiply-add at half its rate, so f32 is as fast and more precise.
   Type type = spec.elementType;
@@ -53,20 +45,42 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
   // Smaller blocks of queries compute fewer masked scores, but read keys more
   // often.
   int64_t maxQueries = spec.causal && spec.seq <= 1024 ? 32 : 64;
-  queryVectors =
-      std::min<int64_t>(llvm::divideCeil(spec.seq, lanes), maxQueries / lanes);
+  if (hasLayout)
+    maxQueries = std::min<int64_t>(spec.block, 64);
+  queryVectors = maxQueries / lanes;
+  if (!hasLayout)
+    queryVectors =
+        std::min<int64_t>(llvm::divideCeil(spec.seq, lanes), queryVectors);
   queryBlocks = llvm::divideCeil(spec.seq, queries());
   headGroups = columnGroups(headVectors, widest);
   queryGroups = columnGroups(queryVectors, widest);
   // Ranges of keys are padded to a multiple of `keyUnit`. Products compute
   // whole tiles, so `keyUnit` is a multiple of the number of rows of a tile.
   // With dropout `keyUnit` is also a multiple of four, because four adjacent
-  // keys share one block of random words.
+  // keys share one block of random words. With a layout `keyUnit` divides the
+  // blocks of keys.
   int64_t narrowest =
       std::min(headGroups.back().vectors, queryGroups.back().vectors);
-  keyUnit = spec.p > 0 ? 12 : tileRows(narrowest, widest);
+  if (hasLayout) {
+    keyUnit = lanes;
+    keys = llvm::alignTo(spec.seq, spec.block);
+    keyBlock = std::max<int64_t>(maxKeyBlock / spec.block, 1) * spec.block;
+    listed = keys / spec.block;
+    return;
+  }
+  keyUnit = spec.p > 0 ? 12 : tileRows(narrowest);
   keys = llvm::alignTo(spec.seq, keyUnit);
   keyBlock = std::min<int64_t>(maxKeyBlock, llvm::alignTo(spec.seq, 12));
+}
+
+int64_t AttentionBlocking::tileRows(int64_t vectors) const {
+  // With a layout the number of rows divides the blocks of keys. As many sums
+  // as vectors have lanes hide the latency of multiply-add.
+  if (hasLayout)
+    return llvm::bit_floor(static_cast<uint64_t>(lanes / vectors));
+  // More rows would not fit in the registers; fewer rows would have too few
+  // independent sums to hide the latency of multiply-add.
+  return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
 }
 
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
@@ -79,9 +93,14 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
                                  random.layer && random.microBatch);
   bool shards =
       spec.sequenceShards == 1 || (keys.sequenceShard && keys.ringStep);
+  bool layout = spec.block == 0 ||
+                (keys.layout && spec.seq % spec.block == 0) ||
+                (keys.layout && spec.sequenceShards == 1);
+  layout &=
+      spec.block * spec.layoutBlocks >= (spec.block ? spec.wholeSeq() : 0);
   Type type = spec.elementType;
-  return sizes && dropout && shards && type && dist::findComputeType(type) &&
-         operands == (spec.packed ? 1 : 3);
+  return sizes && dropout && shards && layout && type &&
+         dist::findComputeType(type) && operands == (spec.packed ? 1 : 3);
 }
 
 AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
@@ -151,7 +170,7 @@ void AttentionEmitter::forTiles(const RowRange &range,
                                 ArrayRef<ColumnGroup> groups,
                                 function_ref<void(const Tile &)> body) {
   auto forRows = [&](Value column, int64_t vectors) {
-    int64_t rows = tileRows(vectors, blocking.widest);
+    int64_t rows = blocking.tileRows(vectors);
     if (range.fixed < 0) {
       assert(blocking.keyUnit % rows == 0 && "the last tile is not whole");
       b.forLoop(range.begin, range.end, rows, [&](Value row) {
@@ -220,9 +239,9 @@ Value AttentionEmitter::pairsOf(Value count) {
   return blocking.pairs == 1 ? count : b.div(count, blocking.pairs);
 }
 
-void AttentionEmitter::accumulate(const RowRange &range, const Panel &left,
-                                  const Panel &right, Value depth,
-                                  int64_t unroll, const Panel &to) {
+void AttentionEmitter::accumulate(
+    const RowRange &range, const Panel &to,
+    function_ref<Values(const Tile &, Values)> product) {
   forTiles(range, blocking.headGroups, [&](const Tile &tile) {
     Panel target = columnsFrom(rowsFrom(to, tile.row), tile.column);
     Values pointers, sums;
@@ -231,8 +250,7 @@ void AttentionEmitter::accumulate(const RowRange &range, const Panel &left,
         pointers.push_back(vectorAt(target, r, v));
         sums.push_back(loadVector(pointers.back()));
       }
-    sums = multiply(tile, rowsFrom(left, tile.row),
-                    columnsFrom(right, tile.column), depth, unroll, sums);
+    sums = product(tile, sums);
     for (auto [sum, pointer] : llvm::zip_equal(sums, pointers))
       storeVector(sum, pointer);
   });
@@ -250,47 +268,6 @@ Value AttentionEmitter::maximum(Value a, Value bound) {
   return b.create<arith::MaxSIOp>(a, bound);
 }
 
-void AttentionEmitter::forKeyBlocks(Value firstQuery,
-                                    function_ref<void(const KeyRange &)> body) {
-  codegen::IntBuilder ints = integers();
-  Value full = ints.floorTo(visible->endOf(firstQuery), blocking.keyUnit);
-  Value end = ints.ceilTo(visible->endOfSome(firstQuery, blocking.queries()),
-                          blocking.keyUnit);
-  Value zero = b.constant(0), begin = zero, afterLead;
-  if (spec.window) {
-    begin = ints.floorTo(visible->beginOf(firstQuery), blocking.keyUnit);
-    Value last = b.add(firstQuery, blocking.queries() - 1);
-    afterLead = ints.ceilTo(visible->beginOf(last), blocking.keyUnit);
-  }
-  b.forLoop(begin, end, blocking.keyBlock, [&](Value first) {
-    Value count = minimum(b.sub(end, first), blocking.keyBlock);
-    Value lead;
-    if (afterLead)
-      lead = maximum(b.min(b.sub(afterLead, first), count), zero);
-    Value whole = maximum(b.min(b.sub(full, first), count), lead ? lead : zero);
-    body({first, lead, whole, count});
-  });
-}
-
-void AttentionEmitter::forScoreTiles(
-    const KeyRange &range, function_ref<void(const Tile &, bool)> body) {
-  auto forRows = [&](Value begin, Value end, bool masked) {
-    forTiles({begin, end}, blocking.queryGroups,
-             [&](const Tile &tile) { body(tile, masked); });
-  };
-  Value zero = b.constant(0);
-  if (range.lead)
-    forRows(zero, range.lead, true);
-  forRows(range.lead ? range.lead : zero, range.full, false);
-  forRows(range.full, range.end, true);
-}
-
-void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
-  if (keys.lengths)
-    lengths = b.pointerTo(keys.lengths);
-  visible.emplace(spec, integers(), keys.sequenceShard, keys.ringStep);
-}
-
 Value AttentionEmitter::lengthOf(Value batch) {
   if (!lengths)
     return {};
@@ -299,7 +276,8 @@ Value AttentionEmitter::lengthOf(Value batch) {
 }
 
 Value AttentionEmitter::paddedKeys() {
-  return integers().ceilTo(visible->count(), blocking.keyUnit);
+  return integers().ceilTo(visible->count(),
+                           spec.block ? spec.block : blocking.keyUnit);
 }
 
 Value AttentionEmitter::seen(Value query, Value key) {
@@ -330,55 +308,6 @@ Value AttentionEmitter::seen(Value query, Value key) {
     return sees;
   return b.create<arith::AndIOp>(
       sees, b.create<arith::CmpIOp>(arith::CmpIPredicate::sgt, number, before));
-}
-
-//===----------------------------------------------------------------------===//
-// Work of threads
-//===----------------------------------------------------------------------===//
-
-Value AttentionEmitter::costOfRow(Value batch) {
-  Value keys = visible->countOf(lengthOf(batch));
-  // The fixed cost of a query, which does not depend on how many keys it sees.
-  // The unit is the cost of one pair of a query and a key.
-  constexpr int64_t queryCost = 16;
-  Value pairs = b.mul(keys, spec.seq);
-  // Do not count the pairs of a query and a later key: a causal mask hides the
-  // key, so the pair's score is not computed.
-  if (spec.causal && !visible->firstQuery())
-    pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
-  return b.add(pairs, queryCost * spec.seq);
-}
-
-std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
-                                                int64_t itemsOfRow) {
-  Value next = b.add(thread, 1);
-  if (!lengths) {
-    Value items = b.constant(spec.batch * itemsOfRow);
-    return {b.div(b.mul(items, thread), threads),
-            b.div(b.mul(items, next), threads)};
-  }
-  Value zero = b.constant(0), batch = b.constant(spec.batch);
-  Value total =
-      b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
-        return {b.add(sum[0], costOfRow(row))};
-      })[0];
-  // Returns how many units of work, from the first row of the batch on, cost
-  // `wanted` in total: all units of the rows that `wanted` pays for entirely,
-  // and a share of the units of the next row.
-  auto itemsOf = [&](Value wanted) {
-    return b.forLoop(
-        zero, batch, 1, {wanted, zero},
-        [&](Value row, ValueRange state) -> Values {
-          Value rest = state[0], cost = costOfRow(row);
-          Value part = b.div(b.mul(rest, itemsOfRow), cost);
-          Value isWhole = b.less(cost, b.add(rest, 1));
-          return {
-              b.select(isWhole, b.sub(rest, cost), zero),
-              b.add(state[1], b.select(isWhole, b.constant(itemsOfRow), part))};
-        })[1];
-  };
-  return {itemsOf(b.div(b.mul(total, thread), threads)),
-          itemsOf(b.div(b.mul(total, next), threads))};
 }
 
 //===----------------------------------------------------------------------===//

@@ -46,7 +46,8 @@ struct AttentionBlocking {
   int64_t queryBlocks;  ///< Blocks of queries in the sequence.
   int64_t keyUnit;      ///< Ranges of keys begin and end at multiples of this.
   int64_t keys;         ///< The number of keys, rounded up to `keyUnit`.
-  int64_t keyBlock;     ///< The number of keys in a block.
+  int64_t keyBlock;     ///< The largest number of keys in a range.
+  int64_t listed = 0;   ///< Blocks of a layout in the rank's keys.
   llvm::SmallVector<ColumnGroup> headGroups, queryGroups;
 
   int64_t headRow() const { return headVectors * lanes; }
@@ -55,6 +56,15 @@ struct AttentionBlocking {
     return (headRow() / pairs + lanes - 1) / lanes * lanes;
   }
   int64_t scorePanel() const { return keyBlock * queries(); }
+  /// The number of rows of a tile that is `vectors` vectors wide. A product
+  /// keeps the sums of a tile in registers.
+  int64_t tileRows(int64_t vectors) const;
+  /// How many words of the depth of a product that sums over keys an iteration
+  /// multiplies.
+  int64_t keyUnroll() const { return hasLayout ? 4 : 3; }
+
+private:
+  bool hasLayout;
 };
 
 /// Assigns aligned offsets, in words, in a thread's scratch memory.
@@ -166,9 +176,10 @@ protected:
   /// `depth` is a multiple of `unroll`.
   Values multiply(const Tile &tile, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, mlir::ValueRange init);
-  /// to += left * right, for the rows `range` and all features of a head.
-  void accumulate(const RowRange &range, const Panel &left, const Panel &right,
-                  mlir::Value depth, int64_t unroll, const Panel &to);
+  /// to += product, for the rows `range` and all features of a head. `product`
+  /// adds the product of a tile to the sums that it gets.
+  void accumulate(const RowRange &range, const Panel &to,
+                  llvm::function_ref<Values(const Tile &, Values)> product);
   /// The length, in 32-bit words, of the dot product of a query and a key: the
   /// features of a head, padded to a multiple of four words.
   mlir::Value headDepth();
@@ -176,22 +187,43 @@ protected:
   /// with bf16 two rows of elements become one row of pairs.
   mlir::Value pairsOf(mlir::Value count);
 
-  /// A block of keys, from key `first` on, as a block of queries sees it. All
-  /// of the queries see the keys [lead, full) of the block. Only some of the
-  /// queries see keys in [0, lead) and [full, end), so these scores need a
-  /// mask. A null `lead` means 0, because without a sliding window no key is
-  /// too old.
+  /// Keys that a block of queries sees, and for which scores are computed at a
+  /// time. Row r of the panel of scores has a key of the range, for r in [0,
+  /// end). Without a layout the keys are adjacent, from `first` on: all of the
+  /// queries see the keys of the rows [lead, full). Only some of the queries
+  /// see those of [0, lead) and [full, end), so these scores need a mask. A
+  /// null `lead` means 0, because without a sliding window no key is too old.
+  /// With a layout the keys are those of the blocks of a list, from the address
+  /// `blocks` on.
   struct KeyRange {
     mlir::Value first, lead, full, end;
+    mlir::Value blocks = {};
   };
-  /// Calls `body` for each block of keys that some query of a block sees. The
-  /// block of queries begins with `firstQuery`.
-  void forKeyBlocks(mlir::Value firstQuery,
+  /// The rows [begin, end) of the panel of scores, whose keys are adjacent: row
+  /// r has key `offset` + r.
+  struct KeyRun {
+    mlir::Value offset, begin, end;
+  };
+  /// Calls `body` for each range of keys that some query of a block sees. The
+  /// block of queries begins with `firstQuery`. `head` is among the rank's
+  /// heads.
+  void forKeyRanges(mlir::Value head, mlir::Value firstQuery,
                     llvm::function_ref<void(const KeyRange &)> body);
-  /// Calls `body` for the tiles of scores of a block of keys. `masked` is false
-  /// if all queries of the tile see all of its keys.
-  void forScoreTiles(const KeyRange &range,
-                     llvm::function_ref<void(const Tile &, bool masked)> body);
+  /// Calls `body` for the runs of adjacent keys in a range.
+  void forRuns(const KeyRange &range,
+               llvm::function_ref<void(const KeyRun &)> body);
+  /// As above. `body` returns values, which the next call gets; the first call
+  /// gets `init`. Returns the values after the last run.
+  Values
+  forRuns(const KeyRange &range, mlir::ValueRange init,
+          llvm::function_ref<Values(const KeyRun &, mlir::ValueRange)> body);
+  /// Calls `body` for the tiles of scores of a range of keys. The first row of
+  /// a tile has key `key`. `masked` is false if all queries of the tile see all
+  /// of its keys.
+  void forScoreTiles(
+      const KeyRange &range,
+      llvm::function_ref<void(const Tile &, mlir::Value key, bool masked)>
+          body);
   /// Returns a mask for the vector of queries that begins with `query`. A lane
   /// is true if its query sees `key`.
   mlir::Value seen(mlir::Value query, mlir::Value key);
@@ -208,14 +240,15 @@ protected:
   /// The derivative of the soft cap, computed from the capped score.
   mlir::Value slopeOf(mlir::Value score);
 
-  /// Initializes `visible` and `lengths`.
-  void prepareKeys(const AttentionKeys &keys);
+  /// Initializes `visible`, `lengths` and the layout. `list` is scratch memory
+  /// for `AttentionBlocking::listed` numbers of blocks (i64).
+  void prepareKeys(const AttentionKeys &keys, mlir::Value list);
   /// Makes `visible` describe the keys of row `batch` of the batch.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
   /// Splits the work between threads. Each row of the batch has `itemsOfRow`
   /// units of work, such as heads. Returns the begin and the end of the units
   /// that thread `thread` computes. Threads get about equal work even if rows
-  /// differ in length.
+  /// differ in length or, with a layout, blocks of queries in their keys.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
   /// The number of keys that exist in the current row of the batch (see
@@ -262,6 +295,23 @@ private:
   mlir::VectorType wideType; ///< A vector of i64 with half as many lanes.
   mlir::Value roundKeys[10][2], step, stream, microBatch, part;
   mlir::Value lengths; ///< The rows' lengths; null if all rows are full.
+
+  /// The number of blocks of the layout before those of the rank's keys.
+  mlir::Value firstBlock();
+  /// The address of the words that say which blocks of keys a block of queries
+  /// sees, which begins with `firstQuery`.
+  mlir::Value layoutRow(mlir::Value head, mlir::Value firstQuery);
+  /// Writes the first keys of the blocks that a block of queries sees to
+  /// `list`, and returns their number.
+  mlir::Value listBlocks(mlir::Value head, mlir::Value firstQuery);
+  std::pair<mlir::Value, mlir::Value>
+  shareByLayout(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
+  /// The cost of the units [begin, end) of a row of the batch, each of which is
+  /// `blocksOfItem` blocks of queries.
+  mlir::Value costOfItem(mlir::Value batch, mlir::Value item,
+                         int64_t itemsOfRow);
+  mlir::Value layout, list;
+  mlir::Value layoutPart; ///< Which part of the heads a rank has; may be null.
 };
 
 /// Whether code can be emitted for attention with `spec` and these operands.

@@ -28,14 +28,21 @@ private:
     if (!op.getRng())
       return {};
     return {k.pointerOf(op.getRng()), k.evaluator.scalarOf(op.getLayer()),
-            k.evaluator.scalarOf(op.getMicroBatch()),
-            op.getPart() ? k.evaluator.scalarOf(op.getPart()) : Value()};
+            k.evaluator.scalarOf(op.getMicroBatch()), partOf(op)};
+  }
+
+  Value partOf(nn::AttentionOpInterface op) {
+    return op.getPart() ? k.evaluator.scalarOf(op.getPart()) : Value();
   }
 
   AttentionKeys keysOf(nn::AttentionOpInterface op) {
     AttentionKeys keys;
     if (op.getLengths())
       keys.lengths = k.pointerOf(op.getLengths());
+    if (op.getLayout()) {
+      keys.layout = k.pointerOf(op.getLayout());
+      keys.part = partOf(op);
+    }
     if (op.getSequenceShard()) {
       keys.sequenceShard = k.evaluator.scalarOf(op.getSequenceShard());
       keys.ringStep = k.evaluator.scalarOf(op.getRingStep());

@@ -63,6 +63,7 @@ struct GradScratch {
     slopes = spec.softcap > 0 ? plan.take(blocking.scorePanel()) : 0;
     lse = plan.take(queryCount);
     delta = plan.take(queryCount);
+    list = plan.take(2 * blocking.listed);
   }
   ScratchPlan plan;
   int64_t keys, pairedKeys, values, gradKeys, gradValues;
@@ -70,6 +71,7 @@ struct GradScratch {
   int64_t gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
   int64_t probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
   int64_t lse, delta;
+  int64_t list; ///< Numbers of 64 bits.
 };
 
 /// The operands and results of nn.attention_grad.
@@ -92,9 +94,10 @@ private:
   void loadQueries(Value batch, Value head, Value firstQuery, Value rows);
   void loadStatistics(Value batch, Value head, Value firstQuery, Value rows);
   void dropoutFactors(Value firstQuery, const KeyRange &range);
-  void probabilityTile(Value firstQuery, const KeyRange &range,
-                       const Tile &tile, bool masked);
+  void probabilityTile(Value firstQuery, Value key, const Tile &tile,
+                       bool masked);
   void gradScoreTiles(const KeyRange &range);
+  void addGradients(const KeyRange &range);
   void gradScoreColumn(const Tile &tile, int64_t vec, const Values &products);
   void storeRows(const Panel &from, double factor, const Heads &to, Value batch,
                  Value head, Value firstRow, Value rows);
@@ -106,7 +109,7 @@ private:
   Panel queries, pairedQueries, queriesTransposed;
   Panel gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
   Panel probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
-  Panel lse, delta;
+  Panel lse, delta, list;
 };
 
 GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
@@ -135,6 +138,7 @@ GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
   slopes = panel(at.slopes, queryRow);
   lse = panel(at.lse, queryRow);
   delta = panel(at.delta, queryRow);
+  list = panel(at.list, 1);
 }
 
 void GradEmitter::emit(const GradOperands &operands,
@@ -146,7 +150,7 @@ void GradEmitter::emit(const GradOperands &operands,
   grad = queryHeads(operands.grad);
   out = queryHeads(operands.output);
   lsePointer = b.pointerTo(operands.lse);
-  prepareKeys(present);
+  prepareKeys(present, list.pointer);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -187,26 +191,45 @@ void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   loadStatistics(batch, head, firstQuery, rows);
   fill(gradQueries, blocking.queries(), 0.0);
 
-  Value queryWords = pairsOf(b.constant(blocking.queries()));
-  RowRange queryRows;
-  queryRows.fixed = blocking.queries();
-  forKeyBlocks(firstQuery, [&](const KeyRange &range) {
+  forKeyRanges(head, firstQuery, [&](const KeyRange &range) {
     if (spec.p > 0)
       dropoutFactors(firstQuery, range);
-    forScoreTiles(range, [&](const Tile &tile, bool masked) {
-      probabilityTile(firstQuery, range, tile, masked);
+    forScoreTiles(range, [&](const Tile &tile, Value key, bool masked) {
+      probabilityTile(firstQuery, key, tile, masked);
     });
     gradScoreTiles(range);
-    RowRange keyRows = {b.constant(0), range.end};
-    accumulate(keyRows, weights, pairedGradOutput, queryWords, 4,
-               rowsFrom(gradValues, range.first));
-    accumulate(keyRows, gradScores, pairedQueries, queryWords, 4,
-               rowsFrom(gradKeys, range.first));
-    accumulate(queryRows, transposed(pairedGradScores),
-               rowsFrom(pairedKeys, pairsOf(range.first)), pairsOf(range.end),
-               3, gradQueries);
+    addGradients(range);
   });
   storeRows(gradQueries, spec.scale, gradQkv[0], batch, head, firstQuery, rows);
+}
+
+/// dV += (M P) dO, dK += dS Q, dQ += dS^T K.
+void GradEmitter::addGradients(const KeyRange &range) {
+  Value queryWords = pairsOf(b.constant(blocking.queries()));
+  auto addOfKeys = [&](const Panel &left, const Panel &right, const Panel &to) {
+    forRuns(range, [&](const KeyRun &run) {
+      accumulate({run.begin, run.end}, rowsFrom(to, run.offset),
+                 [&](const Tile &tile, Values sums) {
+                   return multiply(tile, rowsFrom(left, tile.row),
+                                   columnsFrom(right, tile.column), queryWords,
+                                   4, sums);
+                 });
+    });
+  };
+  addOfKeys(weights, pairedGradOutput, gradValues);
+  addOfKeys(gradScores, pairedQueries, gradKeys);
+  RowRange queryRows;
+  queryRows.fixed = blocking.queries();
+  accumulate(queryRows, gradQueries, [&](const Tile &tile, Values init) {
+    return forRuns(range, init, [&](const KeyRun &run, ValueRange sums) {
+      Panel left = rowsFrom(pairedGradScores, pairsOf(run.begin));
+      Value key = pairsOf(b.add(run.offset, run.begin));
+      return multiply(tile, rowsFrom(transposed(left), tile.row),
+                      columnsFrom(rowsFrom(pairedKeys, key), tile.column),
+                      pairsOf(b.sub(run.end, run.begin)), blocking.keyUnroll(),
+                      sums);
+    });
+  });
 }
 
 void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
@@ -257,22 +280,24 @@ void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
 /// Computes M: 1 / (1 - p) where dropout keeps a probability, otherwise zero.
 void GradEmitter::dropoutFactors(Value firstQuery, const KeyRange &range) {
   Value zero = b.constant(0), end = b.constant(blocking.queries());
-  b.forLoop(zero, range.end, 4, [&](Value row) {
+  auto ofRow = [&](Value row, Value key) {
     Panel rows = rowsFrom(dropout, row);
     b.forLoop(zero, end, blocking.lanes, [&](Value column) {
       Panel target = columnsFrom(rows, column);
-      Values kept =
-          keep(probability, b.add(firstQuery, column), b.add(range.first, row));
+      Values kept = keep(probability, b.add(firstQuery, column), key);
       for (auto [r, isKept] : llvm::enumerate(kept))
         storeVector(b.select(isKept, splat(1.0 / (1.0 - spec.p)), splat(0.0)),
                     vectorAt(target, r, 0));
     });
+  };
+  forRuns(range, [&](const KeyRun &run) {
+    b.forLoop(run.begin, run.end, 4,
+              [&](Value row) { ofRow(row, b.add(run.offset, row)); });
   });
 }
 
-void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
-                                  const Tile &tile, bool masked) {
-  Value key = b.add(range.first, tile.row);
+void GradEmitter::probabilityTile(Value firstQuery, Value key, const Tile &tile,
+                                  bool masked) {
   Values init(tile.rows * tile.vectors, splat(0.0));
   Values products = multiply(tile, rowsFrom(keys, key),
                              columnsFrom(queriesTransposed, tile.column),
@@ -298,15 +323,16 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
 /// Computes the gradients dS of the scores, and the probabilities M P after
 /// dropout, for all tiles of a block of keys.
 void GradEmitter::gradScoreTiles(const KeyRange &range) {
-  RowRange rows = {b.constant(0), range.end};
-  forTiles(rows, blocking.queryGroups, [&](const Tile &tile) {
-    Values init(tile.rows * tile.vectors, splat(0.0));
-    Value key = b.add(range.first, tile.row);
-    Values products = multiply(tile, rowsFrom(values, key),
-                               columnsFrom(gradOutputTransposed, tile.column),
-                               headDepth(), 4, init);
-    for (int64_t vec = 0; vec < tile.vectors; ++vec)
-      gradScoreColumn(tile, vec, products);
+  forRuns(range, [&](const KeyRun &run) {
+    forTiles({run.begin, run.end}, blocking.queryGroups, [&](const Tile &tile) {
+      Values init(tile.rows * tile.vectors, splat(0.0));
+      Value key = b.add(run.offset, tile.row);
+      Values products = multiply(tile, rowsFrom(values, key),
+                                 columnsFrom(gradOutputTransposed, tile.column),
+                                 headDepth(), 4, init);
+      for (int64_t vec = 0; vec < tile.vectors; ++vec)
+        gradScoreColumn(tile, vec, products);
+    });
   });
 }
 

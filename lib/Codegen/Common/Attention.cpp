@@ -26,6 +26,11 @@ AttentionSpec::AttentionSpec(nn::AttentionOpInterface op) {
   softcap = op.getHeads().getSoftcap().convertToDouble();
   causal = op.getMask().isCausal();
   window = op.getMask().getWindow();
+  if (op.getLayout()) {
+    block = op.getMask().getBlock();
+    layouts = nn::tensorOf(op.getLayout()).getDimSize(0);
+    layoutBlocks = nn::tensorOf(op.getLayout()).getDimSize(1);
+  }
   if (nn::DropoutAttr dropout = op.getDropoutAttr()) {
     p = dropout.getP().convertToDouble();
     site = dropout.getSite();
@@ -66,10 +71,12 @@ VisibleKeys::VisibleKeys(const AttentionSpec &spec, IntBuilder ints,
 
 void VisibleKeys::beginRow(Value length) {
   hasLengths = length != nullptr;
-  keyCount = hasLengths ? countOf(length) : ints.constant(spec.seq);
+  keyCount = countOf(length);
 }
 
 Value VisibleKeys::countOf(Value length) {
+  if (!length)
+    return ints.constant(spec.seq);
   Value rest = ints.from(length);
   if (keysFrom)
     rest = ints.sub(rest, keysFrom);

@@ -253,7 +253,8 @@ CacheValues CacheAdder::rewriteAttention(nn::AttentionOp attention,
       loc, attention.getOutput().getType(), write.getNewKeys(),
       write.getNewValues(), write.getNewScales(), attention.getQkv(),
       inputs.pages, inputs.positions, inputs.lengths, attention.getHeadsAttr(),
-      attention.getMaskAttr(), /*inParts=*/UnitAttr(),
+      attention.getLayout(), attention.getPart(), attention.getMaskAttr(),
+      /*inParts=*/UnitAttr(),
       /*shardings=*/ArrayAttr());
   attention.getOutput().replaceAllUsesWith(paged.getOutput());
   attention.erase();

@@ -30,7 +30,8 @@ static FloatType floatElement(Type type) {
 
 static LogicalResult verifyState(nn::StateOp state,
                                  const llvm::StringSet<> &read) {
-  if (state.getRole() == nn::StateRole::Cache)
+  if (state.getRole() == nn::StateRole::Cache ||
+      state.getRole() == nn::StateRole::Constant)
     return success();
   if (state.getRole() != nn::StateRole::Parameter)
     return state.emitError(code)

@@ -97,6 +97,7 @@ private:
                  ? plan::FileRole::Optimizer
                  : plan::FileRole::Parameters;
     case nn::StateRole::Derived:
+    case nn::StateRole::Constant:
       return plan::FileRole::Parameters;
     case nn::StateRole::Gradient:
       return plan::FileRole::Gradients;

@@ -69,6 +69,15 @@ static void addScaled(double factor, const double *from, double *to,
     to[i] += factor * from[i];
 }
 
+bool ReferenceAttention::isInLayout(int64_t head, int64_t query,
+                                    int64_t key) const {
+  int64_t layoutHead = spec.layouts == 1 ? 0 : random.part * spec.heads + head;
+  int64_t row = layoutHead * spec.layoutBlocks + query / spec.block;
+  int64_t column = key / spec.block;
+  int32_t word = layout[row * spec.layoutWords() + column / 32];
+  return uint32_t(word) >> column % 32 & 1;
+}
+
 std::vector<double> ReferenceAttention::probabilities(int64_t batch,
                                                       int64_t head,
                                                       int64_t query,
@@ -83,12 +92,16 @@ std::vector<double> ReferenceAttention::probabilities(int64_t batch,
   if (first >= seen)
     return {};
   for (int64_t key = first; key < seen; ++key) {
+    if (spec.block && !isInLayout(head, query, key))
+      continue;
     row[key] = spec.scale * dot(&q[queryAt(batch, head, query)],
                                 &k[keyAt(batch, head, key)], spec.headDim);
     if (spec.softcap > 0)
       row[key] = spec.softcap * std::tanh(row[key] / spec.softcap);
   }
   double largest = *std::max_element(row.begin(), row.end()), sum = 0;
+  if (largest == -INFINITY)
+    return {};
   for (double score : row)
     sum += std::exp(score - largest);
   lse = largest + std::log(sum);

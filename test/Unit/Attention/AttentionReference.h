@@ -28,6 +28,7 @@ struct ReferenceAttention {
   ReferenceRandom random;
   std::vector<double> q, k, v;
   std::vector<int32_t> lengths; ///< Of the rows; empty where all are whole.
+  std::vector<int32_t> layout;  ///< Its words, if the mask has a block.
   std::vector<double> output, lse;
 
   /// Makes `output` and `lse`.
@@ -46,6 +47,7 @@ private:
                                     double &lse) const;
   /// What dropout multiplies a probability by.
   double factor(int64_t batch, int64_t head, int64_t query, int64_t key) const;
+  bool isInLayout(int64_t head, int64_t query, int64_t key) const;
   int64_t queryAt(int64_t batch, int64_t head, int64_t row) const;
   int64_t keyAt(int64_t batch, int64_t head, int64_t row) const;
 };

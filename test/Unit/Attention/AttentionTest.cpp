@@ -40,6 +40,9 @@ struct Case {
   std::vector<int32_t> lengths = {}; ///< Of the rows; empty: all are whole.
   int64_t window = 0;
   double softcap = 0;
+  int64_t block = 0;   ///< Of a drawn layout; 0: none.
+  int64_t layouts = 1; ///< 1, or one for each head of all parts.
+  double density = 0.4;
 
   /// Whether a key or value of the reference exists.
   bool exists(int64_t index) const {
@@ -58,7 +61,8 @@ std::string describe(const Case &test) {
          (test.p > 0 ? " p=" + std::to_string(test.p) : "") +
          (test.lengths.empty() ? "" : " lengths") +
          (test.window ? " window=" + std::to_string(test.window) : "") +
-         (test.softcap > 0 ? " softcap=" + std::to_string(test.softcap) : "");
+         (test.softcap > 0 ? " softcap=" + std::to_string(test.softcap) : "") +
+         (test.block ? " block=" + std::to_string(test.block) : "");
 }
 
 /// A tensor that begins as NaN everywhere.
@@ -177,6 +181,11 @@ AttentionSpec AttentionTest::makeSpec(const Case &test) {
   spec.softcap = test.softcap;
   spec.causal = test.causal;
   spec.window = test.window;
+  spec.block = test.block;
+  if (test.block) {
+    spec.layouts = test.layouts;
+    spec.layoutBlocks = (test.seq + test.block - 1) / test.block;
+  }
   spec.p = test.p;
   spec.site = -12345;
   spec.parts = test.parts;
@@ -204,6 +213,21 @@ void AttentionTest::check(const Case &test) {
   random.part = test.part;
   std::mt19937 engine(11);
   std::normal_distribution<float> draw;
+
+  // Draw a layout. A causal mask hides the blocks above the diagonal, too. The
+  // last block of queries sees none.
+  if (test.block) {
+    const AttentionSpec &spec = reference.spec;
+    reference.layout.resize(spec.layouts * spec.layoutBlocks *
+                            spec.layoutWords());
+    std::bernoulli_distribution isSeen(test.density);
+    for (int64_t row = 0; row < spec.layouts * spec.layoutBlocks; ++row)
+      for (int64_t column = 0; column < spec.layoutBlocks; ++column)
+        if (isSeen(engine) &&
+            (test.density == 1 || (row + 1) % spec.layoutBlocks != 0))
+          reference.layout[row * spec.layoutWords() + column / 32] |=
+              1u << column % 32;
+  }
 
   PackedTensors inputs(test);
   std::vector<double> *parts[3] = {&reference.q, &reference.k, &reference.v};
@@ -233,7 +257,9 @@ void AttentionTest::check(const Case &test) {
   auto appendRest = [&](std::vector<void *> &arguments) {
     if (test.p > 0)
       arguments.push_back(random.rng);
-    arguments.push_back(reference.lengths.data());
+    if (hasLengths)
+      arguments.push_back(reference.lengths.data());
+    arguments.push_back(reference.layout.data());
   };
   std::optional<Tensor> firstOutput, firstLse;
   std::optional<PackedTensors> firstGradients;
@@ -384,6 +410,37 @@ TEST_P(AttentionTest, Windows) {
     test.lengths = {149, 60};
     check(test);
   }
+}
+
+TEST_P(AttentionTest, Layouts) {
+  auto checkLayout = [&](Case test, int64_t block, int64_t layouts = 1) {
+    test.block = block;
+    test.layouts = layouts;
+    check(test);
+  };
+  for (int64_t block : {16, 32, 64, 128})
+    for (Kind kind : {Kind::F32, Kind::BF16, Kind::F16})
+      for (bool causal : {false, true})
+        if (isLong() || causal == ((block + int(kind)) % 2 == 0))
+          checkLayout({1, 5 * block, 2, 2, 24, causal, true, kind}, block, 2);
+  // More than 32 blocks, the last of which is not whole.
+  checkLayout({2, 1047, 2, 1, 40, false}, 16);
+  checkLayout({1, 150, 4, 2, 64, true, /*packed=*/false}, 64, 4);
+  // Sequences that are shorter than a block.
+  checkLayout({2, 37, 1, 1, 8, false}, 128);
+  for (Kind kind : {Kind::F32, Kind::BF16}) {
+    Case test = {3, 150, 4, 2, 16, kind == Kind::F32, false, kind, /*p=*/0.25};
+    test.scale = 0.9;
+    test.softcap = 1.5;
+    test.lengths = {149, 60, 0};
+    checkLayout(test, 16, 4);
+  }
+  Case test = {1, 128, 2, 2, 16, true, true, Kind::F32, /*p=*/0.1};
+  test.parts = 3;
+  test.part = 2;
+  checkLayout(test, 32, 6);
+  test.density = 1;
+  checkLayout(test, 32);
 }
 
 TEST_P(AttentionTest, SoftCaps) {

@@ -53,6 +53,10 @@ static LogicalResult emitBody(OpBuilder &builder, Location loc,
                 spec.parts > 1 ? scalar(2) : Value()};
     if (hasLengths)
       keys.lengths = take(1)[0];
+    if (spec.block) {
+      keys.layout = take(1)[0];
+      keys.part = spec.parts > 1 ? scalar(2) : Value();
+    }
   };
   Value thread = entry.getArgument(2), threads = entry.getArgument(3);
   Value scratch = entry.getArgument(4);

@@ -38,6 +38,9 @@ struct AttentionKeys {
   /// ring step `ringStep` the keys and values are shard (sequenceShard -
   /// ringStep) mod `AttentionSpec::sequenceShards`. Types: index or i64.
   mlir::Value sequenceShard = {}, ringStep = {};
+  /// The layout of nn.attention, an i32 tensor; null if the mask has no block.
+  /// `part` says which shard of the heads the rank has; null means 0.
+  mlir::Value layout = {}, part = {};
 };
 
 /// The operands of nn.attention from which dropout computes its random numbers.

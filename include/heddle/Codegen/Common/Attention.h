@@ -29,7 +29,12 @@ struct AttentionSpec {
   double softcap = 0.0; ///< Soft cap of the scores; 0: none.
   bool causal = false;
   int64_t window = 0; ///< How many keys a query sees, with its own; 0: all.
-  double p = 0.0;     ///< The probability of dropout.
+  /// The size of the blocks of the layout that says which keys a query sees;
+  /// 0: no layout.
+  int64_t block = 0;
+  int64_t layouts = 0;      ///< The layouts of the model: 1, or one a head.
+  int64_t layoutBlocks = 0; ///< Blocks in the whole sequence of a layout.
+  double p = 0.0;           ///< The probability of dropout.
   int64_t parts = 1;  ///< Parts into which ranks split the heads.
   /// The number of shards into which ranks split the sequence.
   int64_t sequenceShards = 1;
@@ -45,6 +50,8 @@ struct AttentionSpec {
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
   int64_t wholeSeq() const { return seq * sequenceShards; }
+  /// Words of 32 bits in a row of a layout: one bit for each block of keys.
+  int64_t layoutWords() const { return (layoutBlocks + 31) / 32; }
   /// The factor by which dot products of q and k are multiplied. The result is
   /// the score in units of log 2 or, if there is a soft cap, the argument of
   /// tanh.
@@ -79,7 +86,8 @@ public:
   /// batch that `beginRow` has selected.
   mlir::Value count() const { return keyCount; }
   /// The number of the rank's keys that are not padding, in a row of the batch
-  /// that has `length` tokens over all shards of the sequence.
+  /// that has `length` tokens over all shards of the sequence;
+  /// null if no row has padding.
   mlir::Value countOf(mlir::Value length);
   /// The position of `query` in the whole sequence minus that of the first key
   /// that the rank holds.
@@ -102,8 +110,8 @@ public:
   /// `key`. The end may be greater than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the rank's keys. This can happen if rows
-  /// have padding or if ring attention splits the sequence.
-  bool maySeeNoKey() const { return queriesFrom || hasLengths; }
+  /// have padding, if ring attention splits the sequence, or with a layout.
+  bool maySeeNoKey() const { return queriesFrom || hasLengths || spec.block; }
   /// The positions of the rank's first query and first key in the whole
   /// sequence; null for 0.
   mlir::Value firstQuery() const { return queriesFrom; }
