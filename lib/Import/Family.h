@@ -190,13 +190,18 @@ public:
   /// weights of the head are missing, returns the hidden states.
   virtual Tensor forward(Modules &m) const = 0;
 
+  /// Whether a query attends only to keys up to its own position.
+  virtual bool isCausal() const { return true; }
+
   Dim vocab, positions, embed, layers;
+  Dim heads; ///< Query heads of attention.
   bool tied = false; ///< The head shares its weight with the embedding.
 
 protected:
-  FamilyModel(Dim vocab, Dim positions, Dim embed, Dim layers)
+  FamilyModel(Dim vocab, Dim positions, Dim embed, Dim layers, Dim heads)
       : vocab(std::move(vocab)), positions(std::move(positions)),
-        embed(std::move(embed)), layers(std::move(layers)) {}
+        embed(std::move(embed)), layers(std::move(layers)),
+        heads(std::move(heads)) {}
 };
 
 struct Family {

@@ -14,7 +14,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/xxhash.h"
-#include <map>
 
 using namespace heddle;
 using namespace mlir;
@@ -143,7 +142,7 @@ void ForwardBuilder::build() {
 
 ForwardBuilder::Layer
 ForwardBuilder::buildLayer(const std::string &name, const std::string &symbol,
-                           Type input,
+                           Type input, const LayoutMask &mask,
                            const std::function<Tensor(Tensor)> &body) {
   OpBuilder::InsertionGuard outside(builder);
   SmallVector<Type> types = {input};
@@ -154,7 +153,12 @@ ForwardBuilder::buildLayer(const std::string &name, const std::string &symbol,
       types.push_back(typeOf(parameter));
       made.paths.push_back(path.str());
     }
+  if (mask.type)
+    types.push_back(mask.type);
   made.function = beginFunction(symbol, name + ".*", types);
+  made.mask = mask;
+  if (mask.type)
+    made.layout = made.function.getArgument(types.size() - 1);
   made.name = name;
   for (auto [i, path] : llvm::enumerate(made.paths))
     made.parameters[path] = made.function.getArgument(1 + i);
@@ -172,6 +176,8 @@ Value ForwardBuilder::callLayer(const Layer &layer, int64_t number, Value x) {
   for (auto [i, inner] : llvm::enumerate(layer.paths))
     operands.push_back(builder.create<nn::GetOp>(
         at(path + "." + inner), types[1 + i], path + "." + inner));
+  if (layer.layout)
+    operands.push_back(readLayout(number, at(path)));
   for (auto &[value, argument] : layer.outer)
     operands.push_back(value);
   if (layer.index)
@@ -187,19 +193,80 @@ Tensor
 ForwardBuilder::layers(const std::string &name,
                        const std::vector<int64_t> &kinds, Tensor x,
                        const std::function<Tensor(Tensor, int64_t)> &body) {
-  std::map<int64_t, Layer> made;
-  for (int64_t kind : kinds) {
-    if (made.count(kind))
+  // Layers of the same kind whose layouts have the same sizes share a function.
+  using Sizes = std::pair<int64_t, int64_t>; // Matrices and block.
+  using Key = std::pair<int64_t, Sizes>;
+  auto keyOf = [&](size_t number) -> Key {
+    const layouts::AttentionLayout *layout = layoutOf(number);
+    return {kinds[number],
+            layout ? Sizes(layout->heads(), layout->blockSize()) : Sizes()};
+  };
+  std::map<Key, Layer> made;
+  for (size_t number = 0; number < kinds.size(); ++number) {
+    if (made.count(keyOf(number)))
       continue;
+    SmallVector<int64_t> alike;
+    for (size_t other = number; other < kinds.size(); ++other)
+      if (keyOf(other) == keyOf(number))
+        alike.push_back(other);
     std::string symbol = "block";
     if (!made.empty())
       symbol += "_" + std::to_string(made.size());
-    made[kind] = buildLayer(name, symbol, unwrap(x).getType(),
-                            [&](Tensor y) { return body(y, kind); });
+    made[keyOf(number)] =
+        buildLayer(name, symbol, unwrap(x).getType(), maskOf(alike),
+                   [&](Tensor y) { return body(y, kinds[number]); });
   }
-  for (auto [number, kind] : llvm::enumerate(kinds))
-    x = wrap(callLayer(made[kind], number, unwrap(x)));
+  for (size_t number = 0; number < kinds.size(); ++number)
+    x = wrap(callLayer(made[keyOf(number)], number, unwrap(x)));
   return x;
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts of attention
+//===----------------------------------------------------------------------===//
+
+const layouts::AttentionLayout *
+ForwardBuilder::layoutOf(int64_t number) const {
+  return spec.layouts.empty() ? nullptr : spec.layouts[number].get();
+}
+
+ForwardBuilder::LayoutMask ForwardBuilder::maskOf(ArrayRef<int64_t> numbers) {
+  const layouts::AttentionLayout *layout = layoutOf(numbers.front());
+  if (!layout)
+    return {};
+  double sum = 0;
+  for (int64_t number : numbers)
+    sum += layoutOf(number)->density();
+  return {typeOf(*layout), layout->blockSize(),
+          builder.getF64FloatAttr(sum / double(numbers.size()))};
+}
+
+RankedTensorType
+ForwardBuilder::typeOf(const layouts::AttentionLayout &layout) {
+  return ints({layout.heads(), layout.blocks(), (layout.blocks() + 31) / 32});
+}
+
+Value ForwardBuilder::readLayout(int64_t number, Location place) {
+  const layouts::AttentionLayout *layout = layoutOf(number);
+  RankedTensorType type = typeOf(*layout);
+  auto [known, isNew] = layoutStates.try_emplace(
+      layout, "attention_layout." + std::to_string(layoutStates.size()));
+  if (isNew) {
+    std::vector<int32_t> words(type.getNumElements());
+    int64_t wordsOfRow = type.getDimSize(2);
+    for (int64_t head = 0; head < layout->heads(); ++head)
+      for (int64_t row = 0; row < layout->blocks(); ++row)
+        for (int64_t column = 0; column < layout->blocks(); ++column)
+          if (layout->has(head, row, column))
+            words[(head * layout->blocks() + row) * wordsOfRow + column / 32] |=
+                int32_t(1u << column % 32);
+    auto states = OpBuilder::atBlockBegin(model.getBodyBlock());
+    states
+        .create<nn::StateOp>(place, known->second, nn::StateRole::Constant,
+                             type)
+        .setValueAttr(DenseElementsAttr::get(type, ArrayRef<int32_t>(words)));
+  }
+  return builder.create<nn::GetOp>(place, type, known->second);
 }
 
 //===----------------------------------------------------------------------===//
@@ -435,6 +502,12 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
   int64_t width = cast<RankedTensorType>(operands[0].getType()).getDimSize(2);
   if (operands.size() == 1)
     width = width / (shape.heads + 2 * shape.kvHeads) * shape.heads;
+  if (shape.window > 0 && layer && layer->layout)
+    fail("H0143",
+         "the attention of " + fullPath(path) +
+             " has a sliding window of its family, and a layout",
+         "give layouts only to layers without a window, as in "
+         "--attention-layout '" + layer->name + ".0=FILE'");
   MLIRContext *context = builder.getContext();
   Random given;
   nn::DropoutAttr dropout;
@@ -452,8 +525,8 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
                          shape.softcap),
       nn::MaskAttr::get(
           context, shape.causal ? nn::MaskKind::Causal : nn::MaskKind::Full,
-          shape.window, layer ? layer->block : 0,
-          layer ? layer->density : FloatAttr()),
+          shape.window, layer ? layer->mask.block : 0,
+          layer ? layer->mask.density : FloatAttr()),
       dropout, /*placement=*/nn::PlacementAttr(), /*shardings=*/ArrayAttr());
   return wrap(made.getOutput());
 }

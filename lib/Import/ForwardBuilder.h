@@ -17,6 +17,7 @@
 #include "dialects/NN/Scalars.h"
 #include "heddle/Import/ModelSpec.h"
 #include "llvm/ADT/MapVector.h"
+#include <map>
 #include "llvm/ADT/StringMap.h"
 #include <map>
 
@@ -75,6 +76,13 @@ public:
       override;
 
 private:
+  /// What attention of a layer's function knows of layouts.
+  struct LayoutMask {
+    mlir::Type type; ///< Of the operand; null: no layout.
+    int64_t block = 0;
+    mlir::FloatAttr density;
+  };
+
   /// A layer's function while its body is being built.
   struct Layer {
     nn::FuncOp function;
@@ -87,11 +95,8 @@ private:
     /// argument of the layer's function that passes it.
     llvm::MapVector<mlir::Value, mlir::Value> outer;
     mlir::Value index; ///< The layer's number, as an argument.
-    /// The layout of the layer's attention, as an argument; null if it has
-    /// none. The mask has `block` and `density`.
-    mlir::Value layout;
-    int64_t block = 0;
-    mlir::FloatAttr density;
+    mlir::Value layout; ///< Of attention, as an argument; null: none.
+    LayoutMask mask;
   };
   /// The operands of a random operation, which select its random numbers.
   struct Random {
@@ -99,8 +104,16 @@ private:
   };
 
   Layer buildLayer(const std::string &name, const std::string &symbol,
-                   mlir::Type input,
+                   mlir::Type input, const LayoutMask &mask,
                    const std::function<config::Tensor(config::Tensor)> &body);
+  /// The mask of the layers that have the numbers `numbers`, whose layouts have
+  /// the same sizes.
+  LayoutMask maskOf(llvm::ArrayRef<int64_t> numbers);
+  mlir::RankedTensorType typeOf(const layouts::AttentionLayout &layout);
+  /// Reads the state with a layer's layout, which it makes at the first call
+  /// for the layout.
+  mlir::Value readLayout(int64_t number, mlir::Location place);
+  const layouts::AttentionLayout *layoutOf(int64_t number) const;
   mlir::Value callLayer(const Layer &layer, int64_t number, mlir::Value x);
   nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
                            llvm::ArrayRef<mlir::Type> arguments);
@@ -154,6 +167,8 @@ private:
   std::vector<std::pair<nn::PortRole, mlir::Value>> inputs;
   std::optional<Layer> layer;
   llvm::StringMap<const config::ParameterSpec *> parameters;
+  /// The names of the states that hold layouts.
+  std::map<const layouts::AttentionLayout *, std::string> layoutStates;
   std::map<std::pair<void *, std::string>, mlir::Value> reordered;
 };
 

@@ -180,10 +180,12 @@ void driver::warnOfModel(const config::ModelSpec &model) {
 
 /// Completes the settings that depend on the model.
 static void settle(config::ResolvedSettings &settings,
-                   const config::ModelSpec &model) {
+                   config::ModelSpec &model) {
   config::settleServing(settings, model);
   config::settleRate(settings, model);
   config::checkShapes(model, settings.values.microBatch, settings.values.seq);
+  for (const std::string &warning : config::findLayouts(settings, model))
+    std::cerr << "warning: " << warning << "\n";
   config::settleParallel(settings, model);
   config::fillFromModel(settings, model);
 }

@@ -13,6 +13,7 @@
 #ifndef HEDDLE_IMPORT_MODELSPEC_H
 #define HEDDLE_IMPORT_MODELSPEC_H
 
+#include "heddle/AttentionLayout/AttentionLayout.h"
 #include "heddle/Import/Settings.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Weights/Source.h"
@@ -95,6 +96,9 @@ struct ModelSpec {
   std::vector<std::string> unevenWeights;
 
   std::vector<ParameterSpec> parameters;
+  /// The layout of block-sparse attention of each layer; null: none. Empty if
+  /// no layer has one. Layers may share a layout.
+  std::vector<std::shared_ptr<const layouts::AttentionLayout>> layouts;
   /// Whether the weight files contain no head, as is usual for sentence
   /// encoders. The forward function then ends with hidden states instead of
   /// logits.
@@ -127,6 +131,12 @@ void findWeights(const ModelRequest &request, ModelSpec &spec);
 /// number of positions of the model. Throws H0110 if the logits of a
 /// micro-batch have too many elements to be addressed.
 void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
+
+/// Reads or makes the layouts of block-sparse attention that the settings name.
+/// Returns warnings, one per element. Throws H0143 if a layout does not suit
+/// the model, and the errors of layouts::makeLayout and layouts::readLayoutFor.
+std::vector<std::string> findLayouts(const ResolvedSettings &settings,
+                                     ModelSpec &spec);
 
 /// Returns the report of which parameters the weight files fill, and which of
 /// their tensors are ignored, with reasons.

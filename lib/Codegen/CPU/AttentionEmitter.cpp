@@ -282,32 +282,14 @@ Value AttentionEmitter::paddedKeys() {
 
 Value AttentionEmitter::seen(Value query, Value key) {
   auto type = vectorType.clone(b.builder.getI32Type());
-  auto narrow = [&](Value index) {
-    return splat(b.create<arith::TruncIOp>(b.builder.getI32Type(), index),
-                 type);
-  };
-  Value last, before;
-  if (spec.causal) {
-    SmallVector<int32_t> iota;
-    for (int32_t lane = 0; lane < blocking.lanes; ++lane)
-      iota.push_back(lane);
-    Value lane = b.create<arith::ConstantOp>(
-        DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
-    last = b.add(narrow(visible->ahead(query)), lane);
-    if (spec.window)
-      before = b.sub(last, narrow(b.constant(spec.window)));
-    if (visible->maySeeNoKey()) // The row may end before the query's position.
-      last = b.create<arith::MinSIOp>(
-          last, narrow(b.sub(visible->count(), b.constant(1))));
-  } else {
-    last = narrow(b.sub(visible->count(), b.constant(1)));
-  }
-  Value number = narrow(key);
-  Value sees = b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, number, last);
-  if (!before)
-    return sees;
-  return b.create<arith::AndIOp>(
-      sees, b.create<arith::CmpIOp>(arith::CmpIPredicate::sgt, number, before));
+  codegen::IntBuilder ints(b.builder, b.loc, type);
+  SmallVector<int32_t> iota;
+  for (int32_t lane = 0; lane < blocking.lanes; ++lane)
+    iota.push_back(lane);
+  Value lane = b.create<arith::ConstantOp>(
+      DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
+  return visible->with(ints).sees(ints.add(ints.from(query), lane),
+                                  ints.from(key));
 }
 
 //===----------------------------------------------------------------------===//

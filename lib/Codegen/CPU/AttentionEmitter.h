@@ -296,8 +296,6 @@ private:
   mlir::Value roundKeys[10][2], step, stream, microBatch, part;
   mlir::Value lengths; ///< The rows' lengths; null if all rows are full.
 
-  /// The number of blocks of the layout before those of the rank's keys.
-  mlir::Value firstBlock();
   /// The address of the words that say which blocks of keys a block of queries
   /// sees, which begins with `firstQuery`.
   mlir::Value layoutRow(mlir::Value head, mlir::Value firstQuery);

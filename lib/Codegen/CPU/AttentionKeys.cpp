@@ -43,8 +43,8 @@ void AttentionEmitter::forKeyRanges(Value head, Value firstQuery,
   Value end = ints.ceilTo(visible->endOfSome(firstQuery, blocking.queries()),
                           blocking.keyUnit);
   Value begin = zero, afterLead;
-  if (spec.window) {
-    begin = ints.floorTo(visible->beginOf(firstQuery), blocking.keyUnit);
+  if (Value oldest = visible->beginOf(firstQuery)) {
+    begin = ints.floorTo(oldest, blocking.keyUnit);
     Value last = b.add(firstQuery, blocking.queries() - 1);
     afterLead = ints.ceilTo(visible->beginOf(last), blocking.keyUnit);
   }
@@ -119,21 +119,8 @@ void AttentionEmitter::prepareKeys(const AttentionKeys &keys, Value list) {
 // Layouts
 //===----------------------------------------------------------------------===//
 
-Value AttentionEmitter::firstBlock() {
-  Value key = visible->firstKey();
-  return key ? b.div(key, spec.block) : b.constant(0);
-}
-
 Value AttentionEmitter::layoutRow(Value head, Value firstQuery) {
-  Value query = firstQuery;
-  if (visible->firstQuery())
-    query = b.add(query, visible->firstQuery());
-  Value row = b.div(query, spec.block);
-  if (spec.layouts > 1) {
-    if (layoutPart)
-      head = b.add(head, b.mul(b.toI64(layoutPart), spec.heads));
-    row = b.add(row, b.mul(head, spec.layoutBlocks));
-  }
+  Value row = visible->layoutRow(head, firstQuery, layoutPart);
   return b.advance(layout, b.builder.getI32Type(),
                    b.mul(row, spec.layoutWords()));
 }
@@ -142,7 +129,7 @@ Value AttentionEmitter::listBlocks(Value head, Value firstQuery) {
   Type i32 = b.builder.getI32Type(), i64 = b.builder.getI64Type();
   Value zero = b.constant(0), words = layoutRow(head, firstQuery);
   Value end = visible->endOfSome(firstQuery, blocking.queries());
-  Value before = firstBlock();
+  Value before = visible->firstKeyBlock();
   auto ofWord = [&](Value index, ValueRange count) -> Values {
     Value word = b.load(i32, b.advance(words, i32, index), 4);
     Value bits = integers().from(b.create<math::CtPopOp>(word));

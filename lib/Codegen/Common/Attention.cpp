@@ -69,6 +69,16 @@ VisibleKeys::VisibleKeys(const AttentionSpec &spec, IntBuilder ints,
   keysFrom = ints.mul(theirs, spec.seq);
 }
 
+VisibleKeys VisibleKeys::with(IntBuilder other) const {
+  VisibleKeys keys(spec, other);
+  auto convert = [&](Value value) { return value ? other.from(value) : value; };
+  keys.queriesFrom = convert(queriesFrom);
+  keys.keysFrom = convert(keysFrom);
+  keys.keyCount = convert(keyCount);
+  keys.hasLengths = hasLengths;
+  return keys;
+}
+
 void VisibleKeys::beginRow(Value length) {
   hasLengths = length != nullptr;
   keyCount = countOf(length);
@@ -115,13 +125,37 @@ Value VisibleKeys::firstSeeing(Value key) {
 }
 
 Value VisibleKeys::beginOf(Value query) {
+  if (!spec.window)
+    return {};
   return ints.max(ints.sub(ahead(query), ints.constant(spec.window - 1)), 0);
 }
 
 Value VisibleKeys::endSeeing(Value key) {
+  if (!spec.window)
+    return {};
   if (queriesFrom)
     key = ints.sub(ints.add(key, keysFrom), queriesFrom);
   return ints.max(ints.add(key, spec.window), 0);
+}
+
+Value VisibleKeys::sees(Value query, Value key) {
+  Value isSeen = ints.less(key, endOf(query));
+  Value begin = beginOf(query);
+  return begin ? ints.both(isSeen, ints.less(begin, ints.add(key, 1))) : isSeen;
+}
+
+Value VisibleKeys::layoutRow(Value head, Value query, Value part) {
+  Value row = queriesFrom ? ints.add(query, queriesFrom) : query;
+  row = ints.div(row, spec.block);
+  if (spec.layouts == 1)
+    return row;
+  if (part)
+    head = ints.add(head, ints.mul(ints.from(part), spec.heads));
+  return ints.add(row, ints.mul(head, spec.layoutBlocks));
+}
+
+Value VisibleKeys::firstKeyBlock() {
+  return keysFrom ? ints.div(keysFrom, spec.block) : ints.constant(0);
 }
 
 Value firstProbability(const AttentionSpec &spec, const VisibleKeys &visible,

@@ -45,8 +45,7 @@ private:
   }
   VisibleKeys keysOf(ScalarBuilder &s);
   Value isVisible(ScalarBuilder &s);
-  Value isInLayout(ScalarBuilder &s, const VisibleKeys &keys, Value query,
-                   Value key);
+  Value isInLayout(ScalarBuilder &s, VisibleKeys &keys, Value query, Value key);
   Value dropFactor(ScalarBuilder &s);
   Value dotProducts(llvm::function_ref<Value(ScalarBuilder &)> term);
   Value scores();
@@ -93,39 +92,25 @@ Value AttentionLoops::isVisible(ScalarBuilder &s) {
   IntBuilder ints(s, s.getLoc(), s.getI64Type());
   VisibleKeys keys = keysOf(s);
   Value query = ints.from(s.position(2)), key = ints.from(s.position(3));
-  Value sees = ints.less(key, keys.endOf(query));
-  if (spec.block)
-    return s.create<arith::AndIOp>(sees, isInLayout(s, keys, query, key));
-  if (!spec.window)
-    return sees;
-  Value isBefore = ints.less(key, keys.beginOf(query));
-  return s.create<arith::AndIOp>(
-      sees, s.create<arith::XOrIOp>(
-                isBefore,
-                s.create<arith::ConstantOp>(s.getBoolAttr(true)).getResult()));
+  Value sees = keys.sees(query, key);
+  return spec.block ? ints.both(sees, isInLayout(s, keys, query, key)) : sees;
 }
 
 /// Whether the layout has the blocks of `query` and `key`, which are indices
 /// among the rank's queries and keys.
-Value AttentionLoops::isInLayout(ScalarBuilder &s, const VisibleKeys &keys,
+Value AttentionLoops::isInLayout(ScalarBuilder &s, VisibleKeys &keys,
                                  Value query, Value key) {
   IntBuilder ints(s, s.getLoc(), s.getI64Type());
-  auto blockOf = [&](Value position, Value first) {
-    return ints.div(first ? ints.add(position, first) : position, spec.block);
-  };
-  Value row = blockOf(query, keys.firstQuery());
-  Value bit = blockOf(key, keys.firstKey());
-  Value head = ints.constant(0);
-  if (spec.layouts > 1) {
-    head = ints.from(s.position(1));
-    if (op.getPart())
-      head = ints.add(head, ints.mul(ints.from(op.getPart()), spec.heads));
-  }
+  Value head = ints.from(s.position(1));
+  Value row = keys.layoutRow(head, query, op.getPart());
+  Value bit = ints.add(ints.div(key, spec.block), keys.firstKeyBlock());
   auto index = [&](Value value) -> Value {
     return s.create<arith::IndexCastOp>(s.getIndexType(), value);
   };
   Value word = s.extract(op.getLayout(),
-                         {index(head), index(row), index(ints.div(bit, 32))});
+                         {index(ints.div(row, spec.layoutBlocks)),
+                          index(ints.rem(row, spec.layoutBlocks)),
+                          index(ints.div(bit, 32))});
   Value shift = s.create<arith::TruncIOp>(s.getI32Type(), ints.rem(bit, 32));
   Value moved = s.create<arith::ShRUIOp>(word, shift);
   return s.create<arith::TruncIOp>(s.getI1Type(), moved);

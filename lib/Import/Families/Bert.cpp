@@ -24,8 +24,8 @@ public:
       : FamilyModel(c.size("vocab_size", 30522, Config::maxRows),
                     c.size("max_position_embeddings", 512, Config::maxRows),
                     c.size("hidden_size", 768),
-                    c.size("num_hidden_layers", 12, Config::maxLayers)),
-        heads(c.size("num_attention_heads", 12)),
+                    c.size("num_hidden_layers", 12, Config::maxLayers),
+          c.size("num_attention_heads", 12)),
         inner(c.size("intermediate_size", 3072, 4 * Config::maxWidth)),
         segments(c.size("type_vocab_size", 2, Config::maxRows)),
         padding(c.padding(vocab, 0)), act(c.activation("hidden_act", "gelu")),
@@ -40,6 +40,7 @@ public:
 
   std::vector<Weight> weights() const override;
   Tensor forward(Modules &m) const override;
+  bool isCausal() const override { return false; }
 
 private:
   /// The last operations of attention and of the MLP in a block: dropout,
@@ -49,7 +50,7 @@ private:
                   const std::string &path) const;
   Tensor block(Modules &m, Tensor x, Tensor lengths) const;
 
-  Dim heads, inner, segments;
+  Dim inner, segments;
   std::optional<int64_t> padding;
   std::string act;
   double eps, hiddenDropout, attnDropout, deviation;

@@ -24,8 +24,8 @@ public:
       : FamilyModel(c.size("vocab_size", 50257, Config::maxRows),
                     c.size("n_positions", 1024, Config::maxRows),
                     c.size("n_embd", 768),
-                    c.size("n_layer", 12, Config::maxLayers)),
-        heads(c.size("n_head", 12)),
+                    c.size("n_layer", 12, Config::maxLayers),
+          c.size("n_head", 12)),
         inner(c.size("n_inner", 4 * embed, 4 * Config::maxWidth)),
         act(c.activation("activation_function", "gelu_new")),
         eps(c.number("layer_norm_epsilon", 1e-5, 0, 1)),
@@ -44,7 +44,7 @@ public:
 private:
   Tensor block(Modules &m, Tensor x) const;
 
-  Dim heads, inner;
+  Dim inner;
   std::string act;
   double eps, residDropout, embedDropout, attnDropout, deviation;
   bool scaled;

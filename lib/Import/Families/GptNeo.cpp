@@ -24,8 +24,8 @@ public:
       : FamilyModel(c.size("vocab_size", 50257, Config::maxRows),
                     c.size("max_position_embeddings", 2048, Config::maxRows),
                     c.size("hidden_size", 2048),
-                    c.size("num_layers", 24, Config::maxLayers)),
-        heads(c.size("num_heads", 16)),
+                    c.size("num_layers", 24, Config::maxLayers),
+          c.size("num_heads", 16)),
         inner(c.size("intermediate_size", 4 * embed, 4 * Config::maxWidth)),
         act(c.activation("activation_function", "gelu_new")),
         eps(c.number("layer_norm_epsilon", 1e-5, 0, 1)),
@@ -45,7 +45,7 @@ private:
   std::vector<int64_t> windowsOf(const Config &c) const;
   Tensor block(Modules &m, Tensor x, int64_t window) const;
 
-  Dim heads, inner;
+  Dim inner;
   std::string act;
   double eps, residDropout, embedDropout, attnDropout, deviation;
   std::vector<int64_t> windows; ///< For each layer; 0: global attention.

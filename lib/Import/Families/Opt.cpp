@@ -29,8 +29,8 @@ public:
       : FamilyModel(c.size("vocab_size", 50272, Config::maxRows),
                     c.size("max_position_embeddings", 2048, Config::maxRows),
                     c.size("hidden_size", 768),
-                    c.size("num_hidden_layers", 12, Config::maxLayers)),
-        heads(c.size("num_attention_heads", 12)),
+                    c.size("num_hidden_layers", 12, Config::maxLayers),
+          c.size("num_attention_heads", 12)),
         inner(c.size("ffn_dim", 3072, 4 * Config::maxWidth)),
         words(c.size("word_embed_proj_dim", embed)),
         act(c.activation("activation_function", "relu")),
@@ -58,7 +58,7 @@ private:
   }
 
   static constexpr double eps = 1e-5;
-  Dim heads, inner, words;
+  Dim inner, words;
   std::string act;
   double hiddenDropout, attnDropout, deviation;
   bool bias, normsFirst, normsLast;

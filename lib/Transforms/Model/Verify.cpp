@@ -40,6 +40,8 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
       if (backward)
         return op->emitError(
             "H0908: the model phase holds forward functions only");
+      if (failed(verifyLayoutOf(op)))
+        return failure();
       return verifyPrecision(op, strategy);
     };
     if (failed(verifyEach<Operation *>(model, verifyOne)))
@@ -52,6 +54,21 @@ struct Verify : VerifyPass<heddle::impl::ModelVerifyBase, Verify> {
       if (state.getRole() == role && !read.contains(state.getSymName()))
         return state.emitError("H0908: no function reads this parameter");
     return success();
+  }
+
+  /// Checks that a layout of attention has a row for each block of queries.
+  LogicalResult verifyLayoutOf(Operation *op) {
+    auto attention = dyn_cast<nn::AttentionOpInterface>(op);
+    if (!attention || !attention.getLayout())
+      return success();
+    int64_t positions = nn::tensorOf(attention.getQkv()[0]).getDimSize(1);
+    int64_t blocks = nn::tensorOf(attention.getLayout()).getDimSize(1);
+    int64_t block = attention.getMask().getBlock();
+    if (positions <= blocks * block)
+      return success();
+    return op->emitError("H0143: attends over ")
+           << positions << " positions, but its layout has " << blocks
+           << " blocks of " << block;
   }
 
   /// The first result of a computation is an activation, so it must have the

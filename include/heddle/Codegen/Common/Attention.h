@@ -78,6 +78,10 @@ public:
   VisibleKeys(const AttentionSpec &spec, IntBuilder ints, mlir::Value shard,
               mlir::Value ringStep);
 
+  /// The same keys, computed with another type: a vector for several queries or
+  /// keys at once.
+  VisibleKeys with(IntBuilder ints) const;
+
   /// Selects the row of the batch that the other methods describe. `length` is
   /// the number of its tokens, over all shards of the sequence; null if no row
   /// has padding.
@@ -102,13 +106,21 @@ public:
   /// The first query that sees `key`; the largest integer if the key does not
   /// exist.
   mlir::Value firstSeeing(mlir::Value key);
-  /// If the mask has a window: the first key that `query` sees. The index may
-  /// be greater than that of the rank's last key; then the query sees none of
-  /// the rank's keys.
+  /// The first key that `query` sees; null if no key is too old for a query.
+  /// The index may be greater than that of the rank's last key; then the query
+  /// sees none of the rank's keys.
   mlir::Value beginOf(mlir::Value query);
-  /// If the mask has a window: the end (exclusive) of the queries that see
-  /// `key`. The end may be greater than the number of queries.
+  /// The end (exclusive) of the queries that see `key`; null if no key is too
+  /// old for a query. The end may be greater than the number of queries.
   mlir::Value endSeeing(mlir::Value key);
+  /// Whether `query` sees `key`, except for what a layout says.
+  mlir::Value sees(mlir::Value query, mlir::Value key);
+  /// Of a layout: the number of the row with the blocks of keys that `query`
+  /// sees in head `head`, among the rows of all heads. `head` is one of the
+  /// rank's heads, `part` the rank's shard of the heads; null: 0.
+  mlir::Value layoutRow(mlir::Value head, mlir::Value query, mlir::Value part);
+  /// Of a layout: the number of blocks of keys before the rank's first key.
+  mlir::Value firstKeyBlock();
   /// Whether a query may see none of the rank's keys. This can happen if rows
   /// have padding, if ring attention splits the sequence, or with a layout.
   bool maySeeNoKey() const { return queriesFrom || hasLengths || spec.block; }
@@ -118,6 +130,9 @@ public:
   mlir::Value firstKey() const { return keysFrom; }
 
 private:
+  VisibleKeys(const AttentionSpec &spec, IntBuilder ints)
+      : spec(spec), ints(ints) {}
+
   const AttentionSpec &spec;
   IntBuilder ints;
   mlir::Value queriesFrom, keysFrom, keyCount;

@@ -10,11 +10,12 @@
 #define HEDDLE_CODEGEN_COMMON_INTBUILDER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace heddle::codegen {
 
 /// Builds arithmetic on integers of one type: i64 for a CPU, i32 for a GPU,
-/// where 64 bits cost twice as much. Operands of divisions must not be
+/// where 64 bits cost twice as much, or on vectors of them. Operands of divisions must not be
 /// negative; minimum, maximum and comparisons are signed.
 class IntBuilder {
 public:
@@ -24,8 +25,11 @@ public:
       : builder(builder), loc(loc), type(type) {}
 
   Value constant(int64_t value) {
-    return builder.create<mlir::arith::ConstantOp>(
-        loc, builder.getIntegerAttr(type, value));
+    mlir::TypedAttr attr =
+        builder.getIntegerAttr(mlir::getElementTypeOrSelf(type), value);
+    if (auto vector = mlir::dyn_cast<mlir::VectorType>(type))
+      attr = mlir::DenseElementsAttr::get(vector, attr);
+    return builder.create<mlir::arith::ConstantOp>(loc, attr);
   }
   Value add(Value a, Value b) { return make<mlir::arith::AddIOp>(a, b); }
   Value add(Value a, int64_t b) { return b ? add(a, constant(b)) : a; }
@@ -51,14 +55,23 @@ public:
         loc, mlir::arith::CmpIPredicate::slt, a, b);
   }
   Value less(Value a, int64_t b) { return less(a, constant(b)); }
+  /// Whether both conditions are true.
+  Value both(Value a, Value b) {
+    return builder.createOrFold<mlir::arith::AndIOp>(loc, a, b);
+  }
   Value select(Value condition, Value a, Value b) {
     return builder.createOrFold<mlir::arith::SelectOp>(loc, condition, a, b);
   }
   /// Converts an index, or a signed integer of another width, to the builder's
-  /// integer type.
+  /// integer type. If that is a vector, all lanes get the value.
   Value from(Value value) {
     if (value.getType() == type)
       return value;
+    if (auto vector = mlir::dyn_cast<mlir::VectorType>(type)) {
+      IntBuilder lane(builder, loc, vector.getElementType());
+      return builder.create<mlir::vector::BroadcastOp>(loc, vector,
+                                                       lane.from(value));
+    }
     if (value.getType().isIndex())
       return builder.create<mlir::arith::IndexCastOp>(loc, type, value);
     bool isWider =

@@ -1,0 +1,130 @@
+//===- Layouts.cpp - The attention layouts of a model's layers ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds the layout of each layer's attention: from the section
+// `sparse_attention` of a ds_config.json, and from the files of
+// --attention-layout.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Family.h"
+#include <fnmatch.h>
+
+using namespace heddle;
+using namespace heddle::config;
+using layouts::AttentionLayout;
+
+/// Returns the path of a layer for patterns, such as `h.3`.
+static std::string pathOfLayer(const ModelSpec &spec, int64_t layer) {
+  for (const ParameterSpec &parameter : spec.parameters)
+    if (size_t dot = parameter.name.find(".0."); parameter.isOfLayer &&
+                                                 dot != std::string::npos)
+      return parameter.name.substr(0, dot) + "." + std::to_string(layer);
+  return std::to_string(layer);
+}
+
+/// Gives the layers that the entry `[GLOB=]FILE` selects the layout of the
+/// file.
+static void readEntry(const std::string &entry, int64_t seq, ModelSpec &spec) {
+  size_t equals = entry.find('=');
+  bool isWhole = equals == std::string::npos;
+  std::string glob = isWhole ? "*" : entry.substr(0, equals);
+  auto layout = std::make_shared<AttentionLayout>(layouts::readLayoutFor(
+      isWhole ? entry : entry.substr(equals + 1), spec.model->heads, seq));
+  bool isUsed = false;
+  for (int64_t layer = 0; layer < spec.layers; ++layer)
+    if (fnmatch(glob.c_str(), pathOfLayer(spec, layer).c_str(), 0) == 0) {
+      spec.layouts[layer] = layout;
+      isUsed = true;
+    }
+  if (!isUsed)
+    fail("H0143", "--attention-layout " + entry + ": no layer is named so",
+         "name layers as in '" + pathOfLayer(spec, 0) +
+             "=FILE', with * for any part of the name");
+}
+
+/// Whether each block of queries attends to each block of keys, or, under a
+/// causal mask, to each that is not later.
+static bool isDense(const AttentionLayout &layout, bool isCausal) {
+  const int64_t blocks = layout.blocks();
+  for (int64_t head = 0; head < layout.heads(); ++head)
+    if (layout.count(head) !=
+        (isCausal ? blocks * (blocks + 1) / 2 : blocks * blocks))
+      return false;
+  return true;
+}
+
+/// Whether some block of queries attends to no block of keys.
+static bool hasEmptyRow(const AttentionLayout &layout) {
+  for (int64_t head = 0; head < layout.heads(); ++head)
+    for (int64_t row = 0; row < layout.blocks(); ++row) {
+      int64_t column = 0;
+      while (column < layout.blocks() && !layout.has(head, row, column))
+        ++column;
+      if (column == layout.blocks())
+        return true;
+    }
+  return false;
+}
+
+/// Checks the layout of a model with a causal mask, or cuts it if the user
+/// allows that.
+static void requireCausal(AttentionLayout &layout, bool mayCut) {
+  if (layout.isUnidirectional())
+    return;
+  if (!mayCut)
+    fail("H0143",
+         "a layout lets queries attend to later blocks of keys, and the "
+         "model's mask is causal",
+         "give a unidirectional layout, or --attention-layout-causal to cut "
+         "the later blocks off");
+  layout.cutToCausal();
+}
+
+std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
+                                             ModelSpec &spec) {
+  const Settings &values = settings.values;
+  if (!settings.sparseAttention && values.attentionLayout.empty())
+    return {};
+  if (!spec.model)
+    fail("H0113", "layouts of attention are those of a module's own operations",
+         "give them as operands `layout` of nn.attention");
+  const int64_t seq = values.mode == Mode::Serve ? values.maxContext
+                                                 : values.seq;
+  spec.layouts.assign(spec.layers, nullptr);
+  if (settings.sparseAttention) {
+    auto layout = std::make_shared<AttentionLayout>(layouts::makeLayout(
+        *settings.sparseAttention, spec.model->heads, seq));
+    layout->shareHeads();
+    spec.layouts.assign(spec.layers, std::move(layout));
+  }
+  for (const std::string &entry : values.attentionLayout)
+    readEntry(entry, seq, spec);
+
+  const bool isCausal = spec.model->isCausal();
+  std::map<const AttentionLayout *, std::shared_ptr<const AttentionLayout>>
+      checked;
+  bool hasBlindQueries = false;
+  for (auto &layout : spec.layouts) {
+    if (!layout)
+      continue;
+    auto [known, isNew] = checked.try_emplace(layout.get());
+    if (isNew) {
+      AttentionLayout copy(*layout);
+      if (isCausal)
+        requireCausal(copy, values.attentionLayoutCausal);
+      hasBlindQueries |= hasEmptyRow(copy);
+      // Dense kernels need no lists of blocks.
+      if (!isDense(copy, isCausal))
+        known->second = std::make_shared<AttentionLayout>(std::move(copy));
+    }
+    layout = known->second;
+  }
+  if (!hasBlindQueries)
+    return {};
+  return {"H0143: some queries attend to no key, because a row of their "
+          "attention layout has no block; attention gives zeros for them"};
+}
