@@ -105,16 +105,6 @@ static layouts::Mode readMode(const io::JsonValue &section) {
              near.empty() ? help : "did you mean \"" + near + "\"?");
 }
 
-/// Refuses the section, because no kernel computes block-sparse attention yet.
-static void refuseSparseAttention(const io::JsonValue &section,
-                                  Merger &merger) {
-  const std::string why = "block-sparse attention is not supported";
-  for (const io::JsonMember &member : section.members())
-    merger.mark(member.value.path(), "refused", why);
-  section.fail("H0108", "\"" + section.path() + "\": " + why,
-               "remove the section");
-}
-
 void config::mergeSparseAttention(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *section = root.findNonNull(sectionKey);
   if (!section)
@@ -137,5 +127,4 @@ void config::mergeSparseAttention(const io::JsonValue &root, Merger &merger) {
     return;
   layouts::checkOptions(options);
   merger.result.sparseAttention = std::move(options);
-  refuseSparseAttention(*section, merger);
 }

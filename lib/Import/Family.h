@@ -194,7 +194,7 @@ public:
   virtual bool isCausal() const { return true; }
 
   Dim vocab, positions, embed, layers;
-  Dim heads; ///< Query heads of attention.
+  Dim heads;         ///< Query heads of attention.
   bool tied = false; ///< The head shares its weight with the embedding.
 
 protected:

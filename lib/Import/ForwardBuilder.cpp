@@ -225,8 +225,7 @@ ForwardBuilder::layers(const std::string &name,
 // Layouts of attention
 //===----------------------------------------------------------------------===//
 
-const layouts::AttentionLayout *
-ForwardBuilder::layoutOf(int64_t number) const {
+const layouts::AttentionLayout *ForwardBuilder::layoutOf(int64_t number) const {
   return spec.layouts.empty() ? nullptr : spec.layouts[number].get();
 }
 
@@ -264,7 +263,8 @@ Value ForwardBuilder::readLayout(int64_t number, Location place) {
     states
         .create<nn::StateOp>(place, known->second, nn::StateRole::Constant,
                              type)
-        .setValueAttr(DenseElementsAttr::get(type, ArrayRef<int32_t>(words)));
+        .setValueAttr(cast<DenseIntElementsAttr>(
+            DenseElementsAttr::get(type, ArrayRef<int32_t>(words))));
   }
   return builder.create<nn::GetOp>(place, type, known->second);
 }
@@ -507,7 +507,8 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
          "the attention of " + fullPath(path) +
              " has a sliding window of its family, and a layout",
          "give layouts only to layers without a window, as in "
-         "--attention-layout '" + layer->name + ".0=FILE'");
+         "--attention-layout '" +
+             layer->name + ".0=FILE'");
   MLIRContext *context = builder.getContext();
   Random given;
   nn::DropoutAttr dropout;

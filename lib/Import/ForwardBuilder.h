@@ -17,7 +17,6 @@
 #include "dialects/NN/Scalars.h"
 #include "heddle/Import/ModelSpec.h"
 #include "llvm/ADT/MapVector.h"
-#include <map>
 #include "llvm/ADT/StringMap.h"
 #include <map>
 

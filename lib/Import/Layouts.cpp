@@ -20,8 +20,8 @@ using layouts::AttentionLayout;
 /// Returns the path of a layer for patterns, such as `h.3`.
 static std::string pathOfLayer(const ModelSpec &spec, int64_t layer) {
   for (const ParameterSpec &parameter : spec.parameters)
-    if (size_t dot = parameter.name.find(".0."); parameter.isOfLayer &&
-                                                 dot != std::string::npos)
+    if (size_t dot = parameter.name.find(".0.");
+        parameter.isOfLayer && dot != std::string::npos)
       return parameter.name.substr(0, dot) + "." + std::to_string(layer);
   return std::to_string(layer);
 }
@@ -92,12 +92,12 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
-  const int64_t seq = values.mode == Mode::Serve ? values.maxContext
-                                                 : values.seq;
+  const int64_t seq =
+      values.mode == Mode::Serve ? values.maxContext : values.seq;
   spec.layouts.assign(spec.layers, nullptr);
   if (settings.sparseAttention) {
-    auto layout = std::make_shared<AttentionLayout>(layouts::makeLayout(
-        *settings.sparseAttention, spec.model->heads, seq));
+    auto layout = std::make_shared<AttentionLayout>(
+        layouts::makeLayout(*settings.sparseAttention, spec.model->heads, seq));
     layout->shareHeads();
     spec.layouts.assign(spec.layers, std::move(layout));
   }

@@ -76,6 +76,10 @@ class Bert(h.Parameters):
         return F.layer_norm(x, x.shape[-1:], self.weights[name + ".weight"],
                             self.weights[name + ".bias"], self.config["layer_norm_eps"])
 
+    def hidden(self, name, length, lengths):
+        """The keys [rows, heads, queries, keys] that queries do not see."""
+        return (torch.arange(length) >= lengths[:, None])[:, None, None]
+
     def attention(self, x, lengths, name):
         def heads(part):
             y = self.linear(x, f"{name}.self.{part}")
@@ -83,10 +87,9 @@ class Bert(h.Parameters):
                           -1).transpose(1, 2)
 
         q, k, v = heads("query"), heads("key"), heads("value")
-        hidden = torch.arange(x.shape[1]) >= lengths[:, None]
         scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
-        scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
-        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
+        weights = oracle.softmax_of_seen(scores, self.hidden(name, x.shape[1], lengths))
+        mixed = (weights @ v).transpose(1, 2).reshape(x.shape)
         return self.linear(mixed, name + ".output.dense")
 
     def loss(self, ids, labels, segments, lengths):

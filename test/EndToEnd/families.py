@@ -150,6 +150,12 @@ class Decoder(h.Parameters):
         turned = torch.cat([-x[..., size // 2:], x[..., :size // 2]], -1)
         return (x * angles.cos() + turned * angles.sin()) * magnitude
 
+    def hidden(self, name, length):
+        """The keys [queries, keys] that queries do not see."""
+        places = self.torch.arange(length)
+        behind = places[:, None] - places
+        return (behind < 0) | (behind >= (self.c.get("sliding_window") or length))
+
     def attention(self, x, name):
         torch, c = self.torch, self.c
 
@@ -160,12 +166,10 @@ class Decoder(h.Parameters):
         q, k, v = self.turn(heads("q")), self.turn(heads("k")), heads("v")
         groups = c["num_attention_heads"] // c["num_key_value_heads"]
         k, v = (y.repeat_interleave(groups, 1) for y in (k, v))
-        places = torch.arange(x.shape[1])
-        behind = places[:, None] - places
-        hidden = (behind < 0) | (behind >= (c.get("sliding_window") or len(places)))
         scores = (q @ k.transpose(-1, -2)) / head_dim(c) ** 0.5
-        scores = scores.masked_fill(hidden, -np.inf).softmax(-1)
-        mixed = (scores @ v).transpose(1, 2).flatten(2)
+        hidden = self.hidden(name, x.shape[1])
+        weights = scores.masked_fill(hidden, -1e30).softmax(-1).masked_fill(hidden, 0.0)
+        mixed = (weights @ v).transpose(1, 2).flatten(2)
         return self.linear(mixed, name + ".o_proj")
 
     def logits(self, ids):

@@ -47,7 +47,7 @@ needs_mpi = unittest.skipUnless(MPIRUN, "no MPI is installed")
 
 # --- safetensors ------------------------------------------------------------
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4",
+DTYPES = {"U8": "u1", "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4",
           "U8": "u1", "I8": "|i1"}
 
 
@@ -71,9 +71,11 @@ def read_safetensors(path):
     return tensors
 
 
-def write_safetensors(path, tensors):
+def write_safetensors(path, tensors, metadata=None):
     names = {np.dtype(code): name for name, code in DTYPES.items()}
     header, chunks, offset = {}, [], 0
+    if metadata:
+        header["__metadata__"] = metadata
     for name, value in tensors.items():
         value = np.array(value, order="C", copy=False)
         header[name] = {"dtype": names[value.dtype], "shape": list(value.shape),

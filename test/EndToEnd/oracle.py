@@ -23,6 +23,11 @@ ACTIVATIONS = {
 }
 
 
+def softmax_of_seen(scores, hidden):
+    """Softmax over the keys that are not hidden; zeros for a query without any."""
+    return scores.masked_fill(hidden, -1e30).softmax(-1).masked_fill(hidden, 0.0)
+
+
 class Gpt2:
     """Weights by their Hugging Face names, and the functions of the model."""
 
@@ -44,6 +49,10 @@ class Gpt2:
         """Hugging Face's Conv1D: the weight is [in, out]."""
         return x @ self.weights[name + ".weight"] + self.weights[name + ".bias"]
 
+    def hidden(self, name, length):
+        """The keys [queries, keys] that queries do not see."""
+        return torch.ones(length, length, dtype=torch.bool).triu(1)
+
     def attention(self, x, name):
         batch, length, width = x.shape
         heads = self.config["n_head"]
@@ -53,9 +62,8 @@ class Gpt2:
         scores = q @ k.transpose(-1, -2)
         if self.config.get("scale_attn_weights", True):
             scores = scores / size ** 0.5
-        later = torch.ones(length, length, dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(later, float("-inf"))
-        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape)
+        weights = softmax_of_seen(scores, self.hidden(name, length))
+        mixed = (weights @ v).transpose(1, 2).reshape(x.shape)
         return self.conv1d(mixed, name + ".c_proj")
 
     def logits(self, ids):

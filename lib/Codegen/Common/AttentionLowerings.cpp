@@ -107,10 +107,10 @@ Value AttentionLoops::isInLayout(ScalarBuilder &s, VisibleKeys &keys,
   auto index = [&](Value value) -> Value {
     return s.create<arith::IndexCastOp>(s.getIndexType(), value);
   };
-  Value word = s.extract(op.getLayout(),
-                         {index(ints.div(row, spec.layoutBlocks)),
-                          index(ints.rem(row, spec.layoutBlocks)),
-                          index(ints.div(bit, 32))});
+  Value word =
+      s.extract(op.getLayout(), {index(ints.div(row, spec.layoutBlocks)),
+                                 index(ints.rem(row, spec.layoutBlocks)),
+                                 index(ints.div(bit, 32))});
   Value shift = s.create<arith::TruncIOp>(s.getI32Type(), ints.rem(bit, 32));
   Value moved = s.create<arith::ShRUIOp>(word, shift);
   return s.create<arith::TruncIOp>(s.getI1Type(), moved);

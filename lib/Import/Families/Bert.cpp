@@ -25,7 +25,7 @@ public:
                     c.size("max_position_embeddings", 512, Config::maxRows),
                     c.size("hidden_size", 768),
                     c.size("num_hidden_layers", 12, Config::maxLayers),
-          c.size("num_attention_heads", 12)),
+                    c.size("num_attention_heads", 12)),
         inner(c.size("intermediate_size", 3072, 4 * Config::maxWidth)),
         segments(c.size("type_vocab_size", 2, Config::maxRows)),
         padding(c.padding(vocab, 0)), act(c.activation("hidden_act", "gelu")),

@@ -21,11 +21,10 @@ namespace {
 class Gpt2 final : public FamilyModel {
 public:
   explicit Gpt2(const Config &c)
-      : FamilyModel(c.size("vocab_size", 50257, Config::maxRows),
-                    c.size("n_positions", 1024, Config::maxRows),
-                    c.size("n_embd", 768),
-                    c.size("n_layer", 12, Config::maxLayers),
-          c.size("n_head", 12)),
+      : FamilyModel(
+            c.size("vocab_size", 50257, Config::maxRows),
+            c.size("n_positions", 1024, Config::maxRows), c.size("n_embd", 768),
+            c.size("n_layer", 12, Config::maxLayers), c.size("n_head", 12)),
         inner(c.size("n_inner", 4 * embed, 4 * Config::maxWidth)),
         act(c.activation("activation_function", "gelu_new")),
         eps(c.number("layer_norm_epsilon", 1e-5, 0, 1)),

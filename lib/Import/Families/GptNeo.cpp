@@ -25,7 +25,7 @@ public:
                     c.size("max_position_embeddings", 2048, Config::maxRows),
                     c.size("hidden_size", 2048),
                     c.size("num_layers", 24, Config::maxLayers),
-          c.size("num_heads", 16)),
+                    c.size("num_heads", 16)),
         inner(c.size("intermediate_size", 4 * embed, 4 * Config::maxWidth)),
         act(c.activation("activation_function", "gelu_new")),
         eps(c.number("layer_norm_epsilon", 1e-5, 0, 1)),

@@ -26,7 +26,7 @@ public:
                     c.size("max_position_embeddings", 2048, Config::maxRows),
                     c.size("hidden_size", 6144),
                     c.size("num_hidden_layers", 44, Config::maxLayers),
-          c.size("num_attention_heads", 64)),
+                    c.size("num_attention_heads", 64)),
         inner(c.size("intermediate_size", 24576, 4 * Config::maxWidth)),
         act(c.activation("hidden_act", "gelu")),
         eps(c.number("layer_norm_eps", 1e-5, 0, 1)),

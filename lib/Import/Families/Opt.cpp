@@ -30,7 +30,7 @@ public:
                     c.size("max_position_embeddings", 2048, Config::maxRows),
                     c.size("hidden_size", 768),
                     c.size("num_hidden_layers", 12, Config::maxLayers),
-          c.size("num_attention_heads", 12)),
+                    c.size("num_attention_heads", 12)),
         inner(c.size("ffn_dim", 3072, 4 * Config::maxWidth)),
         words(c.size("word_embed_proj_dim", embed)),
         act(c.activation("activation_function", "relu")),

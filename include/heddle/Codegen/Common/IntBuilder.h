@@ -15,8 +15,8 @@
 namespace heddle::codegen {
 
 /// Builds arithmetic on integers of one type: i64 for a CPU, i32 for a GPU,
-/// where 64 bits cost twice as much, or on vectors of them. Operands of divisions must not be
-/// negative; minimum, maximum and comparisons are signed.
+/// where 64 bits cost twice as much, or on vectors of them. Operands of
+/// divisions must not be negative; minimum, maximum and comparisons are signed.
 class IntBuilder {
 public:
   using Value = mlir::Value;
