@@ -132,12 +132,14 @@ void layouts::requireFit(const AttentionLayout &layout, const std::string &path,
          "a layout of " + std::to_string(layout.heads()) +
              " heads for a model of " + std::to_string(heads),
          "make one with --heads " + std::to_string(heads), place);
-  if (layout.blocks() * layout.blockSize() != seq)
+  // The last block may be longer than the rest of the sequence.
+  const int64_t whole = layout.blocks() * layout.blockSize();
+  if (whole < seq || whole >= seq + layout.blockSize())
     fail("H0198",
          "a layout of " + std::to_string(layout.blocks()) + " blocks of " +
              block + " tokens for sequences of " + std::to_string(seq),
          "make one with --seq " + std::to_string(seq) + ", or compile with " +
-             "--seq " + std::to_string(layout.blocks() * layout.blockSize()),
+             "--seq " + std::to_string(whole),
          place);
 }
 

@@ -92,12 +92,17 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
-  const int64_t seq =
-      values.mode == Mode::Serve ? values.maxContext : values.seq;
+  if (values.mode == Mode::Serve)
+    fail("H0143", "attention over a cache has no layouts",
+         "compile with --mode train or encode");
+  const int64_t seq = values.seq;
   spec.layouts.assign(spec.layers, nullptr);
   if (settings.sparseAttention) {
+    // The last block of a sequence need not be whole.
+    const int64_t block = settings.sparseAttention->block;
     auto layout = std::make_shared<AttentionLayout>(
-        layouts::makeLayout(*settings.sparseAttention, spec.model->heads, seq));
+        layouts::makeLayout(*settings.sparseAttention, spec.model->heads,
+                            (seq + block - 1) / block * block));
     layout->shareHeads();
     spec.layouts.assign(spec.layers, std::move(layout));
   }

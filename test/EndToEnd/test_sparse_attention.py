@@ -66,7 +66,7 @@ class AgainstPyTorch(SparseTest):
         everything = {step: list(range(LAYERS)) for step in range(1, STEPS + 1)}
         losses, norms = dropping.train(
             oracle, batches, everything, lambda step, layer: 1, 0.8,
-            dropping.adamw(oracle.parameters(), test_optimizers.RATES["AdamW"], 0.0))
+            dropping.adamw(oracle.parameters(), test_optimizers.RATES["AdamW"], 0.1))
         np.testing.assert_allclose([step["loss"] for step in steps], losses, rtol=1e-5)
         np.testing.assert_allclose([step["grad_norm"] for step in steps], norms, rtol=1e-5)
         saved = h.read_saved(self.path("out"))

@@ -94,7 +94,7 @@ AttentionLayout readLayout(const std::string &path);
 void writeLayout(const AttentionLayout &layout, int64_t heads,
                  const std::string &path);
 /// Throws H0198 if the layout that was read from `path` is for another number
-/// of heads, or for sequences of another length.
+/// of heads, or for another number of blocks than those of `seq` tokens.
 void requireFit(const AttentionLayout &layout, const std::string &path,
                 int64_t heads, int64_t seq);
 /// Reads the layout of a model with this number of query heads, for sequences

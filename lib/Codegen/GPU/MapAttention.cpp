@@ -260,6 +260,8 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
+  if (op.getLayout())
+    return MappedKernel::no("attention with a layout");
   // A result in place of an argument would overwrite elements that other
   // blocks, or later launches of the same kernel, have yet to read.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))

@@ -60,7 +60,7 @@ protected:
   /// Builds the pass from token embeddings `x` to logits.
   Tensor decode(Modules &m, Tensor x) const;
 
-  Dim heads, kvHeads, headDim, inner;
+  Dim kvHeads, headDim, inner;
   std::string act;
   double eps, attnDropout, deviation;
   Rotary rotary;
