@@ -10,13 +10,15 @@
 // forward pass as two.
 //
 //   heddle-bench-attention [f32|bf16] [THREADS] [BATCH SEQ HEADS DIM CAUSAL P
-//                          [LENGTH...]]
+//                          [LAYOUT.safetensors] [LENGTH...]]
 //
 // With LENGTHs, attention is told how many tokens rows have: row after row
-// takes the next one, around the end.
+// takes the next one, around the end. With a layout (`heddle layout`) only its
+// blocks are work; under a causal mask the later blocks are cut off.
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/AttentionLayout/AttentionLayout.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "test/Unit/Support/AttentionRunner.h"
 #include "test/Unit/Support/GemmRunner.h"
@@ -28,6 +30,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -43,8 +47,7 @@ struct Shape {
   bool causal;
   double p;
   std::vector<int32_t> lengths = {}; ///< Rows take them by turns.
-  int64_t block = 0;                 ///< Of a layout; 0: none.
-  std::string pattern = {};
+  std::optional<layouts::AttentionLayout> layout = std::nullopt;
 };
 
 double secondsSince(Clock::time_point start) {
@@ -119,8 +122,12 @@ public:
   void run(const Shape &shape);
 
 private:
-  double time(const AttentionRunner &runner,
-              const std::vector<void *> &tensors);
+  struct Seconds {
+    double best;      ///< Of one call, as the peak is.
+    double processor; ///< The mean of one call, over all threads.
+  };
+  Seconds time(const AttentionRunner &runner,
+               const std::vector<void *> &tensors);
   void report(const char *name, const AttentionRunner &runner,
               const std::vector<void *> &tensors, double flops);
 
@@ -130,9 +137,9 @@ private:
   cpu::CpuTarget target;
 };
 
-/// Seconds of one call: the best of half a second of them, as the peak is.
-double Bench::time(const AttentionRunner &runner,
-                   const std::vector<void *> &tensors) {
+/// Measures calls for half a second.
+Bench::Seconds Bench::time(const AttentionRunner &runner,
+                           const std::vector<void *> &tensors) {
   std::vector<std::unique_ptr<Buffer>> scratch;
   for (int i = 0; i < threads; ++i)
     scratch.push_back(
@@ -148,20 +155,23 @@ double Bench::time(const AttentionRunner &runner,
   };
   call();
   double best = INFINITY;
-  for (auto start = Clock::now(); secondsSince(start) < 0.5;) {
+  int calls = 0;
+  std::clock_t before = std::clock();
+  for (auto start = Clock::now(); secondsSince(start) < 0.5; ++calls) {
     auto begin = Clock::now();
     call();
     best = std::min(best, secondsSince(begin));
   }
-  return best;
+  return {best, double(std::clock() - before) / CLOCKS_PER_SEC / calls};
 }
 
 void Bench::report(const char *name, const AttentionRunner &runner,
                    const std::vector<void *> &tensors, double flops) {
   double limit = peak(target.hasAvx512) * threads;
-  double seconds = time(runner, tensors);
-  std::printf(" %s %.3f ms %.0f GF/s %.0f%%", name, seconds * 1e3,
-              flops / seconds / 1e9, flops / seconds / 1e7 / limit);
+  auto [seconds, processor] = time(runner, tensors);
+  std::printf(" %s %.3f ms %.0f GF/s %.0f%% processor %.3f ms", name,
+              seconds * 1e3, flops / seconds / 1e9,
+              flops / seconds / 1e7 / limit, processor * 1e3);
   // With HEDDLE_SAVE_OBJECTS=DIR the objects can be disassembled.
   if (const char *directory = std::getenv("HEDDLE_SAVE_OBJECTS")) {
     std::error_code error;
@@ -181,26 +191,11 @@ void Bench::run(const Shape &shape) {
   spec.p = shape.p;
   spec.packed = true;
   std::vector<int32_t> layout;
-  double density = 1;
-  if (shape.block) {
-    spec.block = shape.block;
-    spec.layouts = 1;
-    int64_t n = spec.layoutBlocks = (shape.seq + shape.block - 1) / shape.block;
-    layout.resize(n * spec.layoutWords());
-    int64_t total = 0;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        bool has = shape.pattern == "fixed" ? i / 4 == j / 4 || j % 4 == 3
-                   : shape.pattern == "sliding"
-                       ? std::abs(i - j) <= 1 || i == 0 || j == 0
-                       : true;
-        if (shape.causal && j > i)
-          has = false;
-        total += has;
-        if (has)
-          layout[i * spec.layoutWords() + j / 32] |= 1u << j % 32;
-      }
-    density = double(total) / (double(n) * n);
+  if (shape.layout) {
+    spec.block = shape.layout->blockSize();
+    spec.layouts = shape.layout->heads();
+    spec.layoutBlocks = shape.layout->blocks();
+    layout = shape.layout->toWords();
   }
   if (isBf16)
     spec.elementType = mlir::BFloat16Type::get(context.get());
@@ -226,8 +221,9 @@ void Bench::run(const Shape &shape) {
                                 shape.causal ? query + 1 : shape.seq) /
               double(shape.seq * shape.batch);
   }
-  if (shape.block)
-    seen = density * shape.seq;
+  if (shape.layout)
+    seen = shape.layout->density() * shape.seq -
+           (shape.causal ? (spec.block - 1) / 2.0 : 0);
   double product = 2.0 * size * seen;
   std::printf(
       "%s B%lld T%lld H%lld D%lld %s p=%.2g:", isBf16 ? "bf16" : "f32",
@@ -260,12 +256,14 @@ int main(int argc, char **argv) {
     auto number = [&](int at) { return std::atoll(argv[at]); };
     Shape shape = {number(3), number(4),      number(5),
                    number(6), number(7) != 0, std::atof(argv[8])};
-    if (argc > 10 && std::strchr("fsd", argv[9][0])) {
-      shape.pattern = argv[9];
-      shape.block = number(10);
-      argc = 9;
+    int next = 9;
+    if (next < argc && std::strchr(argv[next], '.')) {
+      shape.layout =
+          layouts::readLayoutFor(argv[next++], shape.heads, shape.seq);
+      if (shape.causal)
+        shape.layout->cutToCausal();
     }
-    for (int at = 9; at < argc; ++at)
+    for (int at = next; at < argc; ++at)
       shape.lengths.push_back(std::clamp<int64_t>(number(at), 0, shape.seq));
     bench.run(shape);
     return 0;

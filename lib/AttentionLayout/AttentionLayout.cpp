@@ -59,6 +59,17 @@ void AttentionLayout::cutToCausal() {
     }
 }
 
+std::vector<int32_t> AttentionLayout::toWords() const {
+  const int64_t halves = (blockCount + 31) / 32;
+  std::vector<int32_t> all;
+  all.reserve(headCount * blockCount * halves);
+  for (int64_t row = 0; row < headCount * blockCount; ++row)
+    for (int64_t half = 0; half < halves; ++half)
+      all.push_back(
+          int32_t(words[row * wordsOfRow + half / 2] >> (half % 2 * 32)));
+  return all;
+}
+
 bool AttentionLayout::areEqual(int64_t head, int64_t other) const {
   auto first = words.begin() + wordOf(head, 0, 0);
   return std::equal(first, first + blockCount * wordsOfRow,

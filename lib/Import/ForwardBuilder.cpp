@@ -251,14 +251,7 @@ Value ForwardBuilder::readLayout(int64_t number, Location place) {
   auto [known, isNew] = layoutStates.try_emplace(
       layout, "attention_layout." + std::to_string(layoutStates.size()));
   if (isNew) {
-    std::vector<int32_t> words(type.getNumElements());
-    int64_t wordsOfRow = type.getDimSize(2);
-    for (int64_t head = 0; head < layout->heads(); ++head)
-      for (int64_t row = 0; row < layout->blocks(); ++row)
-        for (int64_t column = 0; column < layout->blocks(); ++column)
-          if (layout->has(head, row, column))
-            words[(head * layout->blocks() + row) * wordsOfRow + column / 32] |=
-                int32_t(1u << column % 32);
+    std::vector<int32_t> words = layout->toWords();
     auto states = OpBuilder::atBlockBegin(model.getBodyBlock());
     states
         .create<nn::StateOp>(place, known->second, nn::StateRole::Constant,

@@ -52,6 +52,9 @@ public:
   void cutToCausal();
   /// Stores one matrix if all heads have the same.
   void shareHeads();
+  /// The matrices as rows of 32-bit words, as the operand `layout` of
+  /// nn.attention has them: bit j mod 32 of word j / 32 is column j.
+  std::vector<int32_t> toWords() const;
   /// Whether two heads have the same matrix.
   bool areEqual(int64_t head, int64_t other) const;
 
