@@ -21,6 +21,7 @@ static constexpr const char *compileFlags[] = {
     "--accumulate",
     "--all",
     "--attention-layout",
+    "--attention-layout-causal",
     "--batch",
     "--betas",
     "--budget",

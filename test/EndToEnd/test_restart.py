@@ -61,6 +61,8 @@ CHANGES = {
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),
     "keep16bit": (CODES, ["wte*"]),
+    "attention_layout": (MESH, ["layout.safetensors"]),
+    "attention_layout_causal": (MESH, True),
     "profile_step": (MESH, 2), "profile_depth": (PROFILED, 1),
     "profile_top": (PROFILED, 2), "profile_file": (PROFILED, "profile.txt"),
     "wall_clock_breakdown": (MESH, True), "comms_logger": (MESH, True),
