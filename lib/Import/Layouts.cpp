@@ -110,6 +110,10 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     readEntry(entry, seq, spec);
 
   const bool isCausal = spec.model->isCausal();
+  // DeepSpeed's unidirectional layouts may have blocks above the diagonal.
+  const bool mayCut = values.attentionLayoutCausal ||
+                      (settings.sparseAttention &&
+                       settings.sparseAttention->isUnidirectional());
   std::map<const AttentionLayout *, std::shared_ptr<const AttentionLayout>>
       checked;
   bool hasBlindQueries = false;
@@ -120,7 +124,7 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     if (isNew) {
       AttentionLayout copy(*layout);
       if (isCausal)
-        requireCausal(copy, values.attentionLayoutCausal);
+        requireCausal(copy, mayCut);
       hasBlindQueries |= hasEmptyRow(copy);
       // Dense kernels need no lists of blocks.
       if (!isDense(copy, isCausal))

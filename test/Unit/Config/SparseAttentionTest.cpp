@@ -126,11 +126,3 @@ TEST_F(SparseAttentionTest, WrongOptionsAreRefusedAtTheirPlace) {
         << each.section;
   }
 }
-
-/// Until kernels compute it: nothing is compiled that would ignore the section.
-TEST_F(SparseAttentionTest, IsRefusedAsAWhole) {
-  Diagnostic error = sectionError(R"({"mode": "fixed"})");
-  EXPECT_EQ(error.code, "H0108");
-  EXPECT_EQ(error.message,
-            "\"sparse_attention\": block-sparse attention is not supported");
-}
