@@ -6,7 +6,7 @@
 //
 // Implements what attention's forward pass and gradient share on GPUs: sizes of
 // blocks, asynchronous copies to workgroup memory, masks, exponentials and
-// stores.
+// stores. AttentionColumns.cpp has the loops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,13 +91,20 @@ int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
   int64_t columnBytes = (isSliced() ? 1 : needs.columnTensors) * rowBytes +
                         needs.numbers * static_cast<int64_t>(sizeof(float));
   return (isSliced() ? 2 : needs.rowTensors) * rowsOfBlock() * rowBytes +
-         2 * columns * columnBytes;
+         2 * columns * columnBytes +
+         listLength() * static_cast<int64_t>(sizeof(int32_t));
 }
 
 void AttentionMapper::chooseBlocks(const Needs &needs) {
   warps = std::min<int64_t>(maxWarps, llvm::divideCeil(spec.seq, warpRows));
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
+  if (spec.block) {
+    // All rows of a thread block see the same blocks of columns, and a tile
+    // holds whole blocks or a part of one.
+    warps = std::min(warps, spec.block / warpRows);
+    columns = static_cast<int64_t>(llvm::PowerOf2Ceil(columns));
+  }
   // A warp's tile has 16 rows, and each of its 32 threads holds 1/32 of the
   // tile. If features are summed in slices, registers hold one more tile: the
   // product of the current slice, beside the sum of the products of earlier
@@ -130,9 +137,11 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   }
   // Block 0 computes the last rows of a head. With a causal mask the queries of
   // the last rows see the most keys, so that the block with the longest loop
-  // starts first.
-  Value block = i32.sub(i32.constant(rowBlocks() - 1),
-                        i32.from(f.blockId(mlir::gpu::Dimension::x)));
+  // starts first. With a layout, the rows with the longest loops are often the
+  // first ones, of global tokens, which see and are seen by all others.
+  Value block = i32.from(f.blockId(mlir::gpu::Dimension::x));
+  if (!spec.block || (spec.causal && !needs.rowsAreKeys))
+    block = i32.sub(i32.constant(rowBlocks() - 1), block);
   firstRow = i32.mul(block, rowsOfBlock());
   firstOfWarp = i32.add(firstRow, i32.mul(warp, warpRows));
   sharedMemory = f.builder.create<mlir::gpu::DynamicSharedMemoryOp>(
@@ -241,6 +250,14 @@ static int64_t accessWidth(const codegen::AttentionSpec &spec) {
 
 void AttentionMapper::copyRows(const SharedRows &to, int64_t count,
                                const HeadRows &from, Value feature) {
+  int64_t length = count / from.rows.count();
+  for (auto [range, first] : llvm::enumerate(from.rows.firsts))
+    copyRange({to.memory, i32.add(to.firstRow, range * length)}, length,
+              {from.heads, from.head, first, from.limit}, feature);
+}
+
+void AttentionMapper::copyRange(const SharedRows &to, int64_t count,
+                                const HeadRows &from, Value feature) {
   int64_t width = accessWidth(spec), threads = warps * warpSize;
   int64_t accesses = count * tiles->width() / width;
   auto copy = [&](Value access, bool isWhole) {
@@ -276,7 +293,7 @@ void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
   int64_t perRow = tiles->width() / width;
   Value inTile = i32.div(access, perRow);
   Value column = i32.mul(i32.rem(access, perRow), width);
-  Value row = i32.add(from.first, inTile);
+  Value row = i32.add(from.rows.firsts.front(), inTile);
   Value target[] = {i32.toIndex(i32.add(to.firstRow, inTile)),
                     i32.toIndex(column)};
   column = i32.add(column, feature);
@@ -305,6 +322,13 @@ void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
       f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to.memory,
       target, from.heads.memory, source, b.getIndexAttr(width), count,
       isWide ? b.getUnitAttr() : UnitAttr());
+}
+
+void AttentionMapper::copyNumbers(Value to, Value at, Value from, Value head,
+                                  const RowRanges &queries) {
+  int64_t length = columns / queries.count();
+  for (auto [range, first] : llvm::enumerate(queries.firsts))
+    copyNumbers(to, i32.add(at, range * length), length, from, head, first);
 }
 
 void AttentionMapper::copyNumbers(Value to, Value at, int64_t count, Value from,
@@ -345,41 +369,6 @@ void AttentionMapper::waitForCopies(int64_t pending) {
   f.builder.create<mlir::gpu::BarrierOp>(f.loc);
 }
 
-void AttentionMapper::beginColumns(Value begin, Copy copy) {
-  copy(begin, i32.constant(0));
-  commitCopies();
-}
-
-AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
-                                                    Values init, Copy copy,
-                                                    Compute compute) {
-  init.push_back(i32.constant(0));
-  auto loop = f.builder.create<scf::ForOp>(
-      f.loc, begin, end, i32.constant(columns), init,
-      [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
-        Value stage = carried.back();
-        Value other = i32.sub(i32.constant(1), stage);
-        // After this wait, all threads see the columns in buffer `stage`. No
-        // thread still reads the other of the two buffers, so the next copy may
-        // overwrite it.
-        waitForCopies(0);
-        copy(i32.add(first, columns), other);
-        commitCopies();
-        Values next = compute(first, stage, carried.drop_back());
-        next.push_back(other);
-        b.create<scf::YieldOp>(loc, next);
-      });
-  // The last iteration has started a copy of a block of columns after the last
-  // one. Nothing reads these columns, but their copy must finish before other
-  // code uses the same workgroup memory.
-  waitForCopies(0);
-  return Values(loop.getResults().drop_back());
-}
-
-SharedRows AttentionMapper::columnsOf(Value memory, Value stage) {
-  return {memory, i32.mul(stage, columns)};
-}
-
 //===----------------------------------------------------------------------===//
 // Scores
 //===----------------------------------------------------------------------===//
@@ -392,8 +381,9 @@ void AttentionMapper::ifThen(Value condition, function_ref<void()> body) {
                               });
 }
 
-void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
-                           ArrayRef<Value> bounds, bool below) {
+void AttentionMapper::hide(WarpTile &tile, const RowRanges &tileColumns,
+                           Value isFull, ArrayRef<Value> bounds, bool below) {
+  int64_t length = columns / tileColumns.count();
   auto masked = f.builder.create<scf::IfOp>(
       f.loc, isFull,
       [&](OpBuilder &b, Location loc) {
@@ -406,13 +396,18 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
         // without masked elements.
         b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
-        Value start = i32.add(first, tiles->firstColumn());
+        Values starts;
+        for (Value first : tileColumns.firsts)
+          starts.push_back(i32.add(first, tiles->firstColumn()));
         WarpTile result = tile;
         for (int64_t i = 0; i < tile.rows; ++i) {
-          Value bound = i32.sub(bounds[i], start);
+          Values ends;
+          for (Value start : starts)
+            ends.push_back(i32.sub(bounds[i], start));
           for (int64_t j = 0; j < tile.columns; ++j) {
+            int64_t column = tiles->columnOffset(j);
             Value isBelow =
-                i32.less(i32.constant(tiles->columnOffset(j)), bound);
+                i32.less(i32.constant(column % length), ends[column / length]);
             result.at(i, j) = below
                                   ? i32.select(isBelow, tile.at(i, j), hidden)
                                   : i32.select(isBelow, hidden, tile.at(i, j));
@@ -423,21 +418,21 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
   tile.elements.assign(masked.getResults().begin(), masked.getResults().end());
 }
 
-void AttentionMapper::hideBeforeWindows(WarpTile &tile, Value first) {
+void AttentionMapper::hideTooOldKeys(WarpTile &tile, const RowRanges &keys) {
   Values begins;
-  for (int64_t i = 0; i < tile.rows; ++i)
-    begins.push_back(visible.beginOf(i32.add(firstOfWarp, tiles->row(i))));
-  // The window of the block's last query begins later than those of its other
-  // queries. If even the last query sees all keys of the tile, no element is
-  // masked.
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    Value begin = visible.beginOf(i32.add(firstOfWarp, tiles->row(i)));
+    if (!begin)
+      return;
+    begins.push_back(begin);
+  }
+  // The keys that the block's last query sees begin later than those of its
+  // other queries. If even the last query sees all keys of the tile, no element
+  // is masked.
   Value last = i32.add(firstRow, rowsOfBlock() - 1);
-  Value isFull = i32.less(visible.beginOf(last), i32.add(first, 1));
-  hide(tile, first, isFull, begins, /*below=*/false);
-}
-
-Value AttentionMapper::firstKeys() {
-  return spec.window ? i32.floorTo(visible.beginOf(firstRow), columns)
-                     : i32.constant(0);
+  Value isFull =
+      i32.less(visible.beginOf(last), i32.add(keys.firsts.front(), 1));
+  hide(tile, keys, isFull, begins, /*below=*/false);
 }
 
 Value AttentionMapper::capped(Value product) {

@@ -11,6 +11,10 @@
 // columns: one stage is multiplied while the next block of columns is copied to
 // the other.
 //
+// With a layout of blocks, a thread block lists in workgroup memory where the
+// blocks of columns begin that its rows see. A tile of columns then holds one
+// or more ranges of this list, so that it is as large as without a layout.
+//
 // If registers cannot hold the sums of all features of a head, the features are
 // divided into slices, and each block computes one slice of the results. For
 // the scores, it loads all slices of both sides, one after the other. For the
@@ -33,11 +37,25 @@ struct Heads {
   int64_t offset, row;
 };
 
-/// The rows of one head from row `first` on. Rows from `limit` on do not exist:
-/// zeros are read in their place.
+/// The rows of a tensor that a tile holds: ranges of adjacent rows. All ranges
+/// have the same length, and the tile has one after the other.
+struct RowRanges {
+  /// The only range begins at row `first`.
+  RowRanges(mlir::Value first) : firsts(1, first) {}
+  explicit RowRanges(llvm::ArrayRef<mlir::Value> firsts) : firsts(firsts) {}
+
+  int64_t count() const { return static_cast<int64_t>(firsts.size()); }
+
+  llvm::SmallVector<mlir::Value> firsts; ///< The first row of each range.
+};
+
+/// Some rows of one head. Rows from `limit` on do not exist: zeros are read in
+/// their place.
 struct HeadRows {
   Heads heads;
-  mlir::Value head, first, limit;
+  mlir::Value head;
+  RowRanges rows;
+  mlir::Value limit;
 };
 
 /// Returns 2^t in f32, for results that are rounded to `type`. The exponent t
@@ -67,6 +85,8 @@ protected:
     /// numbers. The number was found by trial: if tiles leave fewer registers
     /// free, ptxas spills.
     int64_t random = 0;
+    /// Whether the rows of a block are keys, not queries.
+    bool rowsAreKeys = false;
   };
   void chooseBlocks(const Needs &needs);
   int64_t rowsOfBlock() const { return warps * warpRows; }
@@ -92,36 +112,40 @@ protected:
   Value allocateRows(int64_t count);
   Value allocateNumbers(int64_t count);
 
-  /// Starts to copy `count` rows from row `first` on. Rows from `limit` on
-  /// become zeros.
-  void copyRows(const SharedRows &to, int64_t count, const Heads &from,
-                Value head, Value first, Value limit) {
-    copyRows(to, count, {from, head, first, limit}, i32.constant(0));
-  }
-  /// Like the other `copyRows`, but copies only the slice of features that
-  /// begins at `feature`.
+  /// Starts to copy `count` rows of a head: the slice of features that begins
+  /// at `feature`. Rows that do not exist become zeros.
   void copyRows(const SharedRows &to, int64_t count, const HeadRows &from,
                 Value feature);
-  /// Starts to copy one f32 value for each of `count` queries, from query
-  /// `first` on. Zeros are copied in place of queries after the last one.
-  void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
-                   Value first);
+  /// Starts to copy one f32 value for each query of a tile of columns. Zeros
+  /// are copied in place of queries after the last one.
+  void copyNumbers(Value to, Value at, Value from, Value head,
+                   const RowRanges &queries);
   void commitCopies();
   /// Waits for the asynchronous copies of all threads. Copies of a thread's
   /// last `pending` commit groups may remain unfinished.
   void waitForCopies(int64_t pending);
 
-  using Copy = llvm::function_ref<void(Value first, Value stage)>;
   using Values = llvm::SmallVector<Value>;
-  using Compute = llvm::function_ref<Values(Value first, Value stage,
+  using Copy = llvm::function_ref<void(const RowRanges &tile, Value stage)>;
+  using Compute = llvm::function_ref<Values(const RowRanges &tile, Value stage,
                                             mlir::ValueRange carried)>;
-  /// Starts the copy of the block of columns (the keys or queries over which
-  /// the loop runs) that begins at `begin`.
+  /// Where the loop over the keys that a query of this thread block sees
+  /// begins: at a key or, with a layout, at an element of the list of ranges.
+  /// Makes the list, so that all threads have to call it.
+  Value beginOfKeys();
+  /// Where this loop ends. To be called after `beginOfKeys`.
+  Value endOfKeys();
+  /// The same of the loop over the queries of head `head` that see a key of
+  /// this thread block.
+  Value beginOfQueries(Value head);
+  Value endOfQueries();
+  /// Starts the copy of the first tile of columns (the keys or queries over
+  /// which the loop runs).
   void beginColumns(Value begin, Copy copy);
-  /// Emits a loop that calls `compute` for each block of columns up to `end`,
-  /// while the next block of columns is copied to workgroup memory.
-  /// `beginColumns` must have started the copy of the first block. `compute`
-  /// gets the index of the buffer (`stage`: 0 or 1) that holds its columns.
+  /// Emits a loop that calls `compute` for each tile of columns up to `end`,
+  /// while the next tile is copied to workgroup memory. `beginColumns` must
+  /// have started the copy of the first tile. `compute` gets the index of the
+  /// buffer (`stage`: 0 or 1) that holds its columns.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
   /// `memory` has two buffers of `columns` rows each: one is multiplied while
@@ -151,19 +175,21 @@ protected:
   /// the slices of columns.
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
+  /// Returns the last column of a tile.
+  Value lastOf(const RowRanges &tileColumns) {
+    return i32.add(tileColumns.firsts.back(),
+                   columns / tileColumns.count() - 1);
+  }
   /// Masks scores: sets an element to minus infinity if its query does not see
-  /// its key. `first` is the index of the tile's first column; each row has a
-  /// bound in `bounds`. Without `below`, an element is masked if its column is
-  /// less than the bound of its row; with `below`, if its column is not less
-  /// than the bound. `isFull` tells at run time that no element is masked.
-  void hide(WarpTile &tile, Value first, Value isFull,
+  /// its key. `tileColumns` are the columns of the tile; each row has a bound
+  /// in `bounds`. Without `below`, an element is masked if its column is less
+  /// than the bound of its row; with `below`, if its column is not less than
+  /// the bound. `isFull` tells at run time that no element is masked.
+  void hide(WarpTile &tile, const RowRanges &tileColumns, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
-  /// With a window: masks each element of `tile` whose key comes before the
-  /// window of its query. `first` is the key of the tile's first column.
-  void hideBeforeWindows(WarpTile &tile, Value first);
-  /// The key at which the loop over blocks of keys begins. Earlier blocks hold
-  /// no key that a query of this thread block sees.
-  Value firstKeys();
+  /// If keys can be too old for a query: masks the elements of `tile` whose key
+  /// is too old for their query. The columns of the tile are keys.
+  void hideTooOldKeys(WarpTile &tile, const RowRanges &keys);
   /// With a soft cap: returns the capped score for a product of a query and a
   /// key, in units of log 2.
   Value capped(Value product);
@@ -182,8 +208,8 @@ protected:
   /// first random number of this head.
   void prepareRandom(Value head);
   /// Returns for each element of a tile of scores whether dropout keeps it. The
-  /// tile begins at row `row` and column `column`.
-  Values keep(const WarpTile &tile, Value row, Value column,
+  /// tile begins at row `row`.
+  Values keep(const WarpTile &tile, Value row, const RowRanges &tileColumns,
               bool keysAreColumns);
 
   /// Stores sums as rows of a head, each row multiplied by its factor. The sums
@@ -204,7 +230,7 @@ protected:
   std::unique_ptr<WarpTiles> tiles;
   codegen::VisibleKeys visible;
   int64_t warps = 0;
-  int64_t columns = 0; ///< Columns of a block of them.
+  int64_t columns = 0; ///< Columns of a tile of them.
   bool keepsLeft = false;
   Value thread, warp, batch, headOfBlock, firstRow; ///< i32
   Value firstOfWarp;                                ///< First row of the warp.
@@ -213,8 +239,20 @@ protected:
 
 private:
   int64_t sharedBytesFor(const Needs &needs) const;
+  void copyRange(const SharedRows &to, int64_t count, const HeadRows &from,
+                 Value feature);
+  void copyNumbers(Value to, Value at, int64_t count, Value from, Value head,
+                   Value first);
   void copyAccess(const SharedRows &to, const HeadRows &from, Value feature,
                   Value access, int64_t width);
+  int64_t rangeLength() const;
+  int64_t numRanges() const;
+  int64_t listLength() const;
+  RowRanges tileAt(Value place);
+  Value columnAt(const RowRanges &tileColumns, Value lane, int64_t offset);
+  Value isInLayout(Value head, Value query, Value key);
+  Value listRanges(Value begin, Value end,
+                   llvm::function_ref<Value(Value first)> isSeen);
   void storeChunk(const WarpTile &sums, int64_t i, int64_t j, Value factor,
                   const Heads &to, Value head, Value row);
   void storeWide(const WarpTile &sums, llvm::ArrayRef<Value> factors,
@@ -222,14 +260,17 @@ private:
   Values rounded(const WarpTile &sums, int64_t i, int64_t j, Value factor);
   Values philox(Value block);
   Value kept(Value word);
-  Values keepShared(const WarpTile &tile, Value row, Value column,
-                    bool keysAreColumns);
-  Values keepApart(const WarpTile &tile, Value row, Value column,
-                   bool keysAreColumns);
+  Values keepShared(const WarpTile &tile, Value row,
+                    const RowRanges &tileColumns, bool keysAreColumns);
+  Values keepApart(const WarpTile &tile, Value row,
+                   const RowRanges &tileColumns, bool keysAreColumns);
   Value allocate(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
   Value sharedMemory;
   Value rowSlices, columnSlices; ///< Two buffers of each.
+  /// With a layout: the list of ranges in workgroup memory, and how many there
+  /// are.
+  Value list, listed;
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;

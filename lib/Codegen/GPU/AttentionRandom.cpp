@@ -76,30 +76,29 @@ Value AttentionMapper::kept(Value word) {
 }
 
 AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
-                                              Value column,
+                                              const RowRanges &tileColumns,
                                               bool keysAreColumns) {
   // Philox draws four words at a time. If the length of a row is a multiple of
   // four, no two rows need words of the same draw, so that lanes can share
   // draws within a row.
-  return spec.seq % 4 == 0 ? keepShared(tile, row, column, keysAreColumns)
-                           : keepApart(tile, row, column, keysAreColumns);
+  return spec.seq % 4 == 0 ? keepShared(tile, row, tileColumns, keysAreColumns)
+                           : keepApart(tile, row, tileColumns, keysAreColumns);
 }
 
-AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
-                                                    Value row, Value column,
-                                                    bool keysAreColumns) {
+AttentionMapper::Values
+AttentionMapper::keepShared(const WarpTile &tile, Value row,
+                            const RowRanges &tileColumns, bool keysAreColumns) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
   RandomShares shares = tiles->randomShares(keysAreColumns);
   Value firstBlock = i64.div(firstRandom, 4);
   Value drawnRow = i32.add(row, shares.row);
-  Value drawnColumn = i32.add(column, shares.column);
   // One bit for each random word that this lane draws, four words in each step.
   // A bit is set if dropout keeps the word's element.
   Value bits = i32.constant(0);
   int64_t steps = tile.columns * tiles->lanesOfRow() / 8;
   for (int64_t t = 0; t < steps; ++t) {
-    Value other = i32.add(drawnColumn, 8 * t);
+    Value other = columnAt(tileColumns, shares.column, 8 * t);
     Value query = keysAreColumns ? drawnRow : other;
     Value key = keysAreColumns ? other : drawnRow;
     Value block = i64.add(
@@ -130,7 +129,8 @@ AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
 }
 
 AttentionMapper::Values AttentionMapper::keepApart(const WarpTile &tile,
-                                                   Value row, Value column,
+                                                   Value row,
+                                                   const RowRanges &tileColumns,
                                                    bool keysAreColumns) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
@@ -138,8 +138,8 @@ AttentionMapper::Values AttentionMapper::keepApart(const WarpTile &tile,
   for (int64_t i = 0; i < tile.rows; ++i)
     for (int64_t j = 0; j < tile.columns; ++j) {
       Value atRow = i32.add(row, tiles->row(i));
-      Value atColumn = i32.add(i32.add(column, tiles->firstColumn()),
-                               tiles->columnOffset(j));
+      Value atColumn =
+          columnAt(tileColumns, tiles->firstColumn(), tiles->columnOffset(j));
       Value query = keysAreColumns ? atRow : atColumn;
       Value key = keysAreColumns ? atColumn : atRow;
       Value index = i64.add(

@@ -14,7 +14,8 @@
 //   P = 2^(S - m'), l = a l + row sums of P
 //   O = a O + P V
 //
-// After the last block, output = O / l and lse = m ln(2) + ln(l).
+// After the last block, output = O / l and lse = m ln(2) + ln(l). A layout says
+// which blocks of keys there are; the formulas are the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,9 +52,9 @@ private:
     void assign(ValueRange values);
   };
 
-  void copyColumns(Value first, Value stage);
-  HeadRows headRows(int64_t tensor, Value first);
-  void addColumns(const LeftRows &queries, Value first, Value stage,
+  void copyColumns(const RowRanges &tile, Value stage);
+  HeadRows headRows(int64_t tensor, const RowRanges &rows);
+  void addColumns(const LeftRows &queries, const RowRanges &tile, Value stage,
                   State &state);
   WarpTile probabilities(WarpTile scores, State &state);
   void store(const State &state);
@@ -108,8 +109,10 @@ MappedLaunch ForwardMapper::emit() {
   if (!isSliced())
     copyRows({queryTile, zero}, rowsOfBlock(), headRows(0, firstRow), zero);
   commitCopies();
-  auto copy = [&](Value first, Value stage) { copyColumns(first, stage); };
-  Value begin = firstKeys();
+  auto copy = [&](const RowRanges &tile, Value stage) {
+    copyColumns(tile, stage);
+  };
+  Value begin = beginOfKeys();
   beginColumns(begin, copy);
   waitForCopies(1);
   LeftRows queries;
@@ -123,57 +126,57 @@ MappedLaunch ForwardMapper::emit() {
   state.sums.assign(state.output.rows, constant(0.0));
   for (int64_t i = 0; i < state.output.rows; ++i)
     ends.push_back(visible.endOf(i32.add(firstOfWarp, tiles->row(i))));
-  Value end = visible.endOfSome(firstRow, rowsOfBlock());
-  state.assign(forColumns(begin, end, state.flat(), copy,
-                          [&](Value first, Value stage, ValueRange carried) {
-                            state.assign(carried);
-                            addColumns(queries, first, stage, state);
-                            return state.flat();
-                          }));
+  Value end = endOfKeys();
+  state.assign(
+      forColumns(begin, end, state.flat(), copy,
+                 [&](const RowRanges &tile, Value stage, ValueRange carried) {
+                   state.assign(carried);
+                   addColumns(queries, tile, stage, state);
+                   return state.flat();
+                 }));
   store(state);
   return finish(spec.heads);
 }
 
 /// Rows of the queries (`tensor` 0), keys (1) or values (2) of this block's
-/// head, from row `first` on.
-HeadRows ForwardMapper::headRows(int64_t tensor, Value first) {
+/// head.
+HeadRows ForwardMapper::headRows(int64_t tensor, const RowRanges &rows) {
   if (tensor == 0)
-    return {qkv[0], headOfBlock, first, i32.constant(spec.seq)};
-  return {qkv[tensor], kvHead, first, visible.count()};
+    return {qkv[0], headOfBlock, rows, i32.constant(spec.seq)};
+  return {qkv[tensor], kvHead, rows, visible.count()};
 }
 
-/// Copies a block of keys and values to workgroup memory. If the features of a
+/// Copies a tile of keys and values to workgroup memory. If the features of a
 /// head are processed in slices, it copies nothing: `multiplySlices` and
 /// `ownSlice` then copy the slices of keys and values that they use.
-void ForwardMapper::copyColumns(Value first, Value stage) {
+void ForwardMapper::copyColumns(const RowRanges &tile, Value stage) {
   if (isSliced())
     return;
   Value zero = i32.constant(0);
-  copyRows(columnsOf(keys, stage), columns, headRows(1, first), zero);
-  copyRows(columnsOf(values, stage), columns, headRows(2, first), zero);
+  copyRows(columnsOf(keys, stage), columns, headRows(1, tile), zero);
+  copyRows(columnsOf(values, stage), columns, headRows(2, tile), zero);
 }
 
-void ForwardMapper::addColumns(const LeftRows &queries, Value first,
+void ForwardMapper::addColumns(const LeftRows &queries, const RowRanges &tile,
                                Value stage, State &state) {
   WarpTile scores =
-      isSliced() ? multiplySlices(headRows(0, firstRow), headRows(1, first))
+      isSliced() ? multiplySlices(headRows(0, firstRow), headRows(1, tile))
                  : tiles->multiply(queries, columnsOf(keys, stage), columns);
   if (!isScaledLast())
     for (Value &score : scores.elements)
       score = spec.softcap > 0 ? capped(score)
                                : mulF(score, constant(spec.scoreFactor()));
-  Value isFull = i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
-  hide(scores, first, isFull, ends, /*below=*/true);
-  if (spec.window)
-    hideBeforeWindows(scores, first);
+  Value isFull = i32.less(lastOf(tile), visible.endOf(firstRow));
+  hide(scores, tile, isFull, ends, /*below=*/true);
+  hideTooOldKeys(scores, tile);
   WarpTile weights = probabilities(scores, state);
   if (spec.p > 0) {
-    Values kept = keep(weights, firstOfWarp, first, /*keysAreColumns=*/true);
+    Values kept = keep(weights, firstOfWarp, tile, /*keysAreColumns=*/true);
     for (auto [weight, isKept] : llvm::zip(weights.elements, kept))
       weight = i32.select(isKept, weight, constant(0.0));
   }
   tiles->accumulate(state.output, weights,
-                    isSliced() ? ownSlice(headRows(2, first), 0)
+                    isSliced() ? ownSlice(headRows(2, tile), 0)
                                : columnsOf(values, stage));
 }
 
@@ -240,6 +243,10 @@ void ForwardMapper::store(const State &state) {
             headOfBlock, queryTile);
 }
 
+/// The most positions of a sequence with a layout. The list of the ranges that
+/// rows see is in workgroup memory: 32 KiB of it for ranges of 16 positions.
+static constexpr int64_t mostListedPositions = 128 * 1024;
+
 static MappedKernel mapForward(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
                                nn::AttentionOp op) {
@@ -260,8 +267,6 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
   if (!op || op->getNextNode() != body.getTerminator())
     return MappedKernel::no("attention with other operations");
-  if (op.getLayout())
-    return MappedKernel::no("attention with a layout");
   // A result in place of an argument would overwrite elements that other
   // blocks, or later launches of the same kernel, have yet to read.
   if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
@@ -279,6 +284,10 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   if (llvm::any_of(op->getResults(),
                    [&](Value result) { return timesYielded(result) > 1; }))
     return MappedKernel::no("attention that yields a result twice");
+  if (codegen::AttentionSpec spec(op);
+      spec.block && spec.seq > mostListedPositions)
+    return MappedKernel::no("attention with a layout of more than 131072 "
+                            "positions");
   return forward
              ? mapForward(kernel, module, forward)
              : mapAttentionGrad(kernel, module, cast<nn::AttentionGradOp>(*op));

@@ -57,11 +57,12 @@ protected:
   /// gradient of the scores. Before the call, `weights` holds the scores, and
   /// `scores` the products of output gradients and values. `lse` returns the
   /// log-sum-exp of a query's scores, `delta` the row sum of O dO of a query.
-  void gradScores(WarpTile &weights, WarpTile &scores, Value first,
+  void gradScores(WarpTile &weights, WarpTile &scores, const RowRanges &tile,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
                   OfElement lse, OfElement delta);
-  /// Masks the elements outside of attention's window.
-  void hideOutside(WarpTile &weights, Value first, bool keysAreColumns);
+  /// Masks the elements whose key is too old for their query. The rows of the
+  /// tile are keys.
+  void hideTooNewQueries(WarpTile &weights, const RowRanges &queries);
   /// With a soft cap: returns the derivative of the capped score with respect
   /// to the score before capping.
   Value slopeOf(Value score) {
@@ -102,9 +103,9 @@ public:
 private:
   Values queriesOf(Value head, Values sums);
   HeadRows ownRows(int64_t tensor);
-  HeadRows otherRows(const Heads &heads, Value head, Value first);
-  void addQueries(Value head, Value first, Value stage, WarpTile &gradKeys,
-                  WarpTile &gradValues);
+  HeadRows otherRows(const Heads &heads, Value head, const RowRanges &rows);
+  void addQueries(Value head, const RowRanges &tile, Value stage,
+                  WarpTile &gradKeys, WarpTile &gradValues);
 
   Value queries, grads, lses, deltas;
   LeftRows keys, values;
@@ -112,10 +113,10 @@ private:
 };
 } // namespace
 
-void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
-                            Value isFull, ArrayRef<Value> bounds,
-                            bool keysAreColumns, OfElement lse,
-                            OfElement delta) {
+void GradMapper::gradScores(WarpTile &weights, WarpTile &scores,
+                            const RowRanges &tile, Value isFull,
+                            ArrayRef<Value> bounds, bool keysAreColumns,
+                            OfElement lse, OfElement delta) {
   Values slopes; // One for each element, with a soft cap.
   for (int64_t i = 0; i < weights.rows; ++i)
     for (int64_t j = 0; j < weights.columns; ++j) {
@@ -136,12 +137,14 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
       }
       weight = subF(weight, inLog2(lse(i, j)));
     }
-  hide(weights, first, isFull, bounds, /*below=*/keysAreColumns);
-  if (spec.window)
-    hideOutside(weights, first, keysAreColumns);
+  hide(weights, tile, isFull, bounds, /*below=*/keysAreColumns);
+  if (keysAreColumns)
+    hideTooOldKeys(weights, tile);
+  else
+    hideTooNewQueries(weights, tile);
   Values kept;
   if (spec.p > 0)
-    kept = keep(weights, firstOfWarp, first, keysAreColumns);
+    kept = keep(weights, firstOfWarp, tile, keysAreColumns);
   for (int64_t i = 0; i < weights.rows; ++i)
     for (int64_t j = 0; j < weights.columns; ++j) {
       Value &weight = weights.at(i, j), &score = scores.at(i, j);
@@ -160,21 +163,20 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
     }
 }
 
-void GradMapper::hideOutside(WarpTile &weights, Value first,
-                             bool keysAreColumns) {
-  if (keysAreColumns) {
-    hideBeforeWindows(weights, first);
-    return;
-  }
+void GradMapper::hideTooNewQueries(WarpTile &weights,
+                                   const RowRanges &queries) {
   Values ends;
-  for (int64_t i = 0; i < weights.rows; ++i)
-    ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
-  // With a window, each key has a last query that sees it. This query is
-  // earlier for an earlier key. If the tile's last query sees even the first
-  // key of this thread block, the window masks no element.
-  Value isFull =
-      i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
-  hide(weights, first, isFull, ends, /*below=*/true);
+  for (int64_t i = 0; i < weights.rows; ++i) {
+    Value end = visible.endSeeing(i32.add(firstOfWarp, tiles->row(i)));
+    if (!end)
+      return;
+    ends.push_back(end);
+  }
+  // Each key has a last query that sees it. This query is earlier for an
+  // earlier key. If the tile's last query sees even the first key of this
+  // thread block, no element is masked.
+  Value isFull = i32.less(lastOf(queries), visible.endSeeing(firstRow));
+  hide(weights, queries, isFull, ends, /*below=*/true);
 }
 
 MappedLaunch QueriesMapper::emit() {
@@ -201,16 +203,16 @@ MappedLaunch QueriesMapper::emit() {
     copyRows({gradTile, zero}, rowsOfBlock(), gradRows, zero);
   }
   commitCopies();
-  auto others = [&](const Heads &heads, Value first) {
-    return HeadRows{heads, kvHead, first, visible.count()};
+  auto others = [&](const Heads &heads, const RowRanges &rows) {
+    return HeadRows{heads, kvHead, rows, visible.count()};
   };
-  auto copy = [&](Value first, Value stage) {
+  auto copy = [&](const RowRanges &tile, Value stage) {
     if (isSliced())
       return;
-    copyRows(columnsOf(keys, stage), columns, others(qkv[1], first), zero);
-    copyRows(columnsOf(values, stage), columns, others(qkv[2], first), zero);
+    copyRows(columnsOf(keys, stage), columns, others(qkv[1], tile), zero);
+    copyRows(columnsOf(values, stage), columns, others(qkv[2], tile), zero);
   };
-  Value begin = firstKeys();
+  Value begin = beginOfKeys();
   beginColumns(begin, copy);
 
   Values ends, lses, deltas;
@@ -231,25 +233,24 @@ MappedLaunch QueriesMapper::emit() {
   }
   WarpTile sums = tiles->zeroSums();
   sums.elements = forColumns(
-      begin, visible.endOfSome(firstRow, rowsOfBlock()), sums.elements, copy,
-      [&](Value first, Value stage, ValueRange carried) {
+      begin, endOfKeys(), sums.elements, copy,
+      [&](const RowRanges &tile, Value stage, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
         WarpTile weights, scores;
         if (isSliced()) {
-          weights = multiplySlices(queryRows, others(qkv[1], first));
-          scores = multiplySlices(gradRows, others(qkv[2], first));
+          weights = multiplySlices(queryRows, others(qkv[1], tile));
+          scores = multiplySlices(gradRows, others(qkv[2], tile));
         } else {
           weights = tiles->multiply(queries, columnsOf(keys, stage), columns);
           scores = tiles->multiply(grads, columnsOf(values, stage), columns);
         }
-        Value isFull =
-            i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
+        Value isFull = i32.less(lastOf(tile), visible.endOf(firstRow));
         gradScores(
-            weights, scores, first, isFull, ends, /*keysAreColumns=*/true,
+            weights, scores, tile, isFull, ends, /*keysAreColumns=*/true,
             [&](int64_t i, int64_t) { return lses[i]; },
             [&](int64_t i, int64_t) { return deltas[i]; });
         tiles->accumulate(sums, scores,
-                          isSliced() ? ownSlice(others(qkv[1], first), 0)
+                          isSliced() ? ownSlice(others(qkv[1], tile), 0)
                                      : columnsOf(keys, stage));
         return sums.elements;
       });
@@ -300,7 +301,8 @@ Value QueriesMapper::deltaOf(Value row) {
 
 MappedLaunch KeysMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/2,
-                /*sums=*/2, products(), /*random=*/16});
+                /*sums=*/2, products(), /*random=*/16,
+                /*rowsAreKeys=*/true});
   Value keyTile, valueTile;
   if (isSliced()) {
     keyTile = valueTile = allocateSlices();
@@ -356,8 +358,9 @@ HeadRows KeysMapper::ownRows(int64_t tensor) {
 
 /// Rows of queries, or of the gradients of attention's outputs, over which this
 /// block loops.
-HeadRows KeysMapper::otherRows(const Heads &heads, Value head, Value first) {
-  return {heads, head, first, i32.constant(spec.seq)};
+HeadRows KeysMapper::otherRows(const Heads &heads, Value head,
+                               const RowRanges &rows) {
+  return {heads, head, rows, i32.constant(spec.seq)};
 }
 
 /// Adds to `sums` what the queries of one head contribute to the gradients of
@@ -365,44 +368,38 @@ HeadRows KeysMapper::otherRows(const Heads &heads, Value head, Value first) {
 AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   if (spec.p > 0)
     prepareRandom(head);
-  Value all = i32.constant(spec.seq);
-  auto copy = [&](Value first, Value stage) {
+  auto copy = [&](const RowRanges &tile, Value stage) {
     if (!isSliced()) {
       Value zero = i32.constant(0);
       copyRows(columnsOf(queries, stage), columns,
-               otherRows(qkv[0], head, first), zero);
+               otherRows(qkv[0], head, tile), zero);
       copyRows(columnsOf(grads, stage), columns,
-               otherRows(gradOutput, head, first), zero);
+               otherRows(gradOutput, head, tile), zero);
     }
     Value at = i32.mul(stage, columns);
-    copyNumbers(lses, at, columns, lse, head, first);
-    copyNumbers(deltas, at, columns, delta, head, first);
+    copyNumbers(lses, at, lse, head, tile);
+    copyNumbers(deltas, at, delta, head, tile);
   };
-  // The loop begins at `begin`, since earlier queries see none of the block's
-  // keys.
-  Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
+  Value begin = beginOfQueries(head);
   beginColumns(begin, copy);
-  Value end = all;
-  if (spec.window) // The block's last key has the latest last query.
-    end = i32.min(visible.endSeeing(i32.add(firstRow, rowsOfBlock() - 1)), all);
   size_t count = sums.size() / 2;
-  return forColumns(begin, end, sums, copy,
-                    [&](Value first, Value stage, ValueRange carried) {
-                      WarpTile gradKeys = tiles->zeroSums(),
-                               gradValues = gradKeys;
-                      gradKeys.elements = Values(carried.take_front(count));
-                      gradValues.elements = Values(carried.drop_front(count));
-                      addQueries(head, first, stage, gradKeys, gradValues);
-                      Values next(gradKeys.elements);
-                      next.append(gradValues.elements);
-                      return next;
-                    });
+  return forColumns(
+      begin, endOfQueries(), sums, copy,
+      [&](const RowRanges &tile, Value stage, ValueRange carried) {
+        WarpTile gradKeys = tiles->zeroSums(), gradValues = gradKeys;
+        gradKeys.elements = Values(carried.take_front(count));
+        gradValues.elements = Values(carried.drop_front(count));
+        addQueries(head, tile, stage, gradKeys, gradValues);
+        Values next(gradKeys.elements);
+        next.append(gradValues.elements);
+        return next;
+      });
 }
 
-void KeysMapper::addQueries(Value head, Value first, Value stage,
+void KeysMapper::addQueries(Value head, const RowRanges &tile, Value stage,
                             WarpTile &gradKeys, WarpTile &gradValues) {
-  HeadRows ofQueries = otherRows(qkv[0], head, first);
-  HeadRows ofGrads = otherRows(gradOutput, head, first);
+  HeadRows ofQueries = otherRows(qkv[0], head, tile);
+  HeadRows ofGrads = otherRows(gradOutput, head, tile);
   WarpTile weights, scores;
   if (isSliced()) {
     weights = multiplySlices(ownRows(1), ofQueries);
@@ -422,9 +419,10 @@ void KeysMapper::addQueries(Value head, Value first, Value stage,
   // other keys. If all queries of the tile see the last key, no element is
   // masked.
   Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
-  Value isFull = i32.less(visible.firstSeeing(lastKey), i32.add(first, 1));
+  Value isFull =
+      i32.less(visible.firstSeeing(lastKey), i32.add(tile.firsts.front(), 1));
   gradScores(
-      weights, scores, first, isFull, firsts, /*keysAreColumns=*/false,
+      weights, scores, tile, isFull, firsts, /*keysAreColumns=*/false,
       [&](int64_t, int64_t j) { return lsesHere[j]; },
       [&](int64_t, int64_t j) { return deltasHere[j]; });
   tiles->accumulate(gradValues, weights,

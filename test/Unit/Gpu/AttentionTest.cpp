@@ -90,4 +90,66 @@ TEST(GpuAttention, WindowsAndSoftCaps) {
     }
 }
 
+/// Blocks smaller than a tile, as large, and larger; alone, and with everything
+/// that takes part in a score. A query may see no key.
+TEST(GpuAttention, Layouts) {
+  for (auto [number, block] :
+       llvm::enumerate(std::vector<int64_t>{16, 32, 64, 128}))
+    for (bool causal : {false, true})
+      for (const char *type : typesOf("", number + 2 * causal)) {
+        if (!isLong() && causal != (number % 2 == 0))
+          continue;
+        int64_t whole = isLong() || block < 64 ? 2 : 1; // Whole blocks.
+        AttentionForm form = {whole * block + 21, 2, 2, 16, type, causal};
+        form.block = block;
+        form.hasLayoutOfHeads = causal;
+        check(form);
+      }
+  for (auto [number, block] : llvm::enumerate(casesOf({16, 64}, {32, 128})))
+    for (const char *type : typesOf("layout", number)) {
+      AttentionForm form = {100, 4, 2, 24, type, number == 0, /*p=*/0.25};
+      form.hasLengths = form.packed = true;
+      form.softcap = 1.5;
+      form.block = block;
+      form.hasLayoutOfHeads = true;
+      check(form);
+      // Lanes do not share draws of random numbers.
+      form.seq = 99;
+      form.hasLengths = form.packed = false;
+      form.softcap = 0;
+      if (isLong() || number == 0)
+        check(form);
+    }
+}
+
+/// A rank's heads have their own layouts.
+TEST(GpuAttention, LayoutsOfPartsOfTheHeads) {
+  for (const char *type : typesOf("", 1)) {
+    AttentionForm form = {70, 2, 2, 8, type};
+    form.block = 32;
+    form.hasLayoutOfHeads = true;
+    form.parts = 3;
+    check(form);
+  }
+}
+
+/// More blocks than a word has bits and a warp lists at a time.
+TEST(GpuAttention, LayoutsOfManyBlocks) {
+  for (const char *type : typesOf("", 2)) {
+    AttentionForm form = {16 * 34 + 3, 1, 1, 4, type, /*causal=*/false};
+    form.block = 16;
+    form.density = 0.1;
+    check(form);
+  }
+}
+
+TEST(GpuAttention, LayoutsOfWideHeads) {
+  for (const char *type : casesOf<const char *>({"bf16"}, {"f16", "f32"}))
+    for (int64_t block : casesOf({16}, {64})) {
+      AttentionForm form = {70, 2, 1, 288, type};
+      form.block = block;
+      check(form, 2e-5);
+    }
+}
+
 } // namespace

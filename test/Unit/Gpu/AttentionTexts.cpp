@@ -45,27 +45,39 @@ Texts::Texts(const AttentionForm &form) {
     rest += " lengths %n";
     restTypes += ", tensor<2xi32>";
   }
+  if (form.block) {
+    auto [layouts, blocks, words] = form.layoutShape();
+    std::string layout = tensor({layouts, blocks, words}, "i32");
+    inputs += ", %layout: " + layout +
+              " {test.bits = " + std::to_string(form.density) + "}";
+    rest += " layout %layout";
+    restTypes += ", " + layout;
+  }
   std::string attributes =
       " {heads = #nn.heads<" + std::to_string(form.heads) +
       ", kv = " + std::to_string(form.kvHeads) +
       ", scale = " + std::to_string(1 / std::sqrt(form.headDim)) +
       (form.softcap > 0 ? ", softcap = " + std::to_string(form.softcap) : "") +
       ">, mask = #nn.mask<" + (form.causal ? "causal" : "full") +
-      (form.window ? ", window = " + std::to_string(form.window) : "") + ">";
+      (form.window ? ", window = " + std::to_string(form.window) : "") +
+      (form.block ? ", block = " + std::to_string(form.block) +
+                        ", density = " + std::to_string(form.density)
+                  : "") +
+      ">";
   if (form.p > 0) {
     inputs += ", %rng: tensor<4xi32>, %l: index, %m: index";
     rest += " rng %rng layer %l micro_batch %m";
     restTypes += ", tensor<4xi32>, index, index";
-    if (form.parts > 1) {
-      inputs += ", %part: index";
-      rest += " part %part";
-      restTypes += ", index";
-      attributes +=
-          ", placement = #nn.placement<parts = " + std::to_string(form.parts) +
-          ">";
-    }
     attributes +=
         ", dropout = #nn.dropout<" + std::to_string(form.p) + ", site = 7>";
+  }
+  if (form.parts > 1) {
+    inputs += ", %part: index";
+    rest += " part %part";
+    restTypes += ", index";
+    attributes +=
+        ", placement = #nn.placement<parts = " + std::to_string(form.parts) +
+        ">";
   }
   std::string results = "(" + output + ", " + lse + ")";
   std::string kernel = " attributes {generator = #plan.generator<attention>, "
@@ -94,7 +106,9 @@ KernelCheck attentionCheck(const AttentionForm &form, bool isGradient,
   if (isGradient && form.seq > 1)
     check.forward = texts.forward;
   if (form.p > 0)
-    check.scalars = {11, 3, form.parts - 1};
+    check.scalars = {11, 3};
+  if (form.parts > 1)
+    check.scalars.push_back(form.parts - 1);
   check.limit = form.hasLengths ? form.seq + 1 : 2000000000;
   return check;
 }

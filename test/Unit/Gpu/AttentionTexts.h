@@ -10,6 +10,7 @@
 #define HEDDLE_TEST_UNIT_GPU_ATTENTIONTEXTS_H
 
 #include "../Kernels/KernelReference.h"
+#include <array>
 
 namespace heddle::test {
 
@@ -21,9 +22,20 @@ struct AttentionForm {
   double p = 0;
   bool hasLengths = false;
   bool packed = false;
-  int64_t parts = 1; ///< With dropout: of the heads, of which this is the last.
+  /// With dropout or a layout: parts of the heads, of which this is the last.
+  int64_t parts = 1;
   int64_t window = 0;
   double softcap = 0;
+  int64_t block = 0; ///< Of a layout; 0: none.
+  /// One layout for all heads, or one for each head of all parts.
+  bool hasLayoutOfHeads = false;
+  double density = 0.4; ///< The share of the blocks that are in a layout.
+
+  /// The shape of the layout.
+  std::array<int64_t, 3> layoutShape() const {
+    int64_t blocks = (seq + block - 1) / block;
+    return {hasLayoutOfHeads ? heads * parts : 1, blocks, (blocks + 31) / 32};
+  }
 };
 
 /// The check of the forward pass or the gradient.

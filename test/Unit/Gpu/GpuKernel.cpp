@@ -154,7 +154,9 @@ std::string emulateKernel(const std::string &text,
 emulator::Counters countBlocks(const std::string &text,
                                const std::vector<int64_t> &bytes,
                                const std::vector<double> &places,
-                               unsigned launch, const std::string &matmul) {
+                               unsigned launch, const std::string &matmul,
+                               int64_t filled,
+                               const std::vector<uint32_t> &words) {
   OwningOpRef<ModuleOp> module = parseModule(
       "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
       "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
@@ -191,6 +193,8 @@ emulator::Counters countBlocks(const std::string &text,
         reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
     memory.add("buffer", pointers.back(), size);
   }
+  for (size_t i = 0; filled >= 0 && i < sizes[filled] / sizeof(uint32_t); ++i)
+    static_cast<uint32_t *>(pointers[filled])[i] = words[i % words.size()];
   for (void *&pointer : pointers)
     block.arguments.push_back(&pointer);
   emulator::Options options;

@@ -74,11 +74,12 @@ std::string emulateKernel(const std::string &text,
 /// What some blocks of one of the kernel's launches do, for sm_90, on buffers
 /// of zeros of these sizes; products in f32 with --matmul `matmul`. `places`:
 /// where in the grid they are, from 0, the first block, to 1, the last one.
-emulator::Counters countBlocks(const std::string &text,
-                               const std::vector<int64_t> &bytes,
-                               const std::vector<double> &places,
-                               unsigned launch = 0,
-                               const std::string &matmul = "ieee");
+/// `words` is repeated in buffer `filled`, if there is one.
+emulator::Counters
+countBlocks(const std::string &text, const std::vector<int64_t> &bytes,
+            const std::vector<double> &places, unsigned launch = 0,
+            const std::string &matmul = "ieee", int64_t filled = -1,
+            const std::vector<uint32_t> &words = {});
 
 /// The same of the first block.
 emulator::Counters countFirstBlock(const std::string &text,

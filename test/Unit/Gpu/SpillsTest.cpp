@@ -49,10 +49,11 @@ void expectNoSpill(const std::string &text, const char *chip,
 
 /// The attention, or its gradient, of a fused projection.
 std::string attentionText(int64_t size, const std::string &type, double p,
-                          bool isGradient) {
+                          bool isGradient, int64_t block = 0) {
   AttentionForm form{1024, 2, 2, size, type};
   form.p = p;
   form.packed = true;
+  form.block = block;
   return attentionCheck(form, isGradient, 0).text;
 }
 
@@ -84,6 +85,16 @@ TEST_P(GpuSpills, Attention) {
           expectNoSpill(attentionText(size, type, p, isGradient), GetParam(),
                         nameOf(size, type, isGradient));
       }
+}
+
+TEST_P(GpuSpills, AttentionWithLayouts) {
+  for (int64_t block : casesOf({16}, {32, 64, 128}))
+    for (int64_t size : casesOf({128}, {64, 80}))
+      for (const char *type :
+           casesOf<const char *>({"bf16"}, {"f16", "f32"}))
+        for (bool isGradient : {false, true})
+          expectNoSpill(attentionText(size, type, /*p=*/0.1, isGradient, block),
+                        GetParam(), nameOf(size, type, isGradient));
 }
 
 /// A list, in the test's output, of what spills, and by how much. The limits

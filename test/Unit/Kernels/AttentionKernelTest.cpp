@@ -60,12 +60,16 @@ const Texts apart = {
     })"};
 
 /// One part of the keys, as a ring of ranks meets it: seen by all queries, by
-/// some, by none.
-std::array<std::string, 2> inTurn(const std::string &rest, bool hasLengths) {
+/// some, by none. `layout` is the type of a layout; empty without one.
+std::array<std::string, 2> inTurn(const std::string &rest, bool hasLengths,
+                                  const std::string &layout) {
   std::string lengths = hasLengths ? " lengths %n" : "";
+  if (!layout.empty())
+    lengths += " layout %layout";
   std::string types = "tensor<2x$Tx8xf32>, tensor<2x$Tx4xf32>, "
                       "tensor<2x$Tx4xf32>",
               random = std::string(hasLengths ? ", tensor<2xi32>" : "") +
+                       (layout.empty() ? "" : ", " + layout) +
                        ", tensor<4xi32>, index, index, index, index";
   std::string at = lengths +
                    " rng %rng layer %l micro_batch %m sequence_shard %p "
@@ -74,9 +78,11 @@ std::array<std::string, 2> inTurn(const std::string &rest, bool hasLengths) {
                    "#nn.placement<sequence_shards = "
                    "3>, dropout = #nn.dropout<" +
                    rest + "} : (";
-  std::string scalars = std::string(hasLengths ? ", %n: tensor<2xi32>" : "") +
-                        ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
-                        "index, %t: index)";
+  std::string scalars =
+      std::string(hasLengths ? ", %n: tensor<2xi32>" : "") +
+      (layout.empty() ? "" : ", %layout: " + layout + " {test.bits = 0.4}") +
+      ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
+      "index, %t: index)";
   std::string inputs =
       "%q: tensor<2x$Tx8xf32>, %k: tensor<2x$Tx4xf32>, %v: tensor<2x$Tx4xf32>";
   std::string results = "(tensor<2x$Tx8xf32>, tensor<2x2x$Txf32>)";
@@ -103,13 +109,13 @@ using Turn = std::tuple<const char *, int64_t, int64_t>;
 
 /// With one of `rests` for each turn, or with all in a long run.
 void checkInTurns(ArrayRef<const char *> rests, ArrayRef<Turn> turns,
-                  bool hasLengths) {
+                  bool hasLengths, const std::string &layout = "") {
   for (auto [number, rest] : llvm::enumerate(rests))
     for (auto [other, turnOf] : llvm::enumerate(turns)) {
       if (!isLong() && (other + number + 1) % rests.size() != 0)
         continue;
       auto [length, place, turn] = turnOf;
-      for (const std::string &text : inTurn(rest, hasLengths)) {
+      for (const std::string &text : inTurn(rest, hasLengths, layout)) {
         KernelCheck check{instantiate(text, {{"T", length}}), 1e-5};
         check.scalars = {11, 3, place, turn};
         // Lengths are of all three places.
@@ -134,6 +140,15 @@ TEST(AttentionKernels, LengthsInTurns) {
   checkInTurns({"0.0, site = 0>, mask = #nn.mask<full>",
                 "0.25, site = 7>, mask = #nn.mask<causal>"},
                {{"20", 1, 2}, {"70", 1, 0}, {"70", 2, 1}}, /*hasLengths=*/true);
+}
+
+/// The layout is that of the whole sequence: its 33 blocks need two words.
+TEST(AttentionKernels, LayoutsInTurns) {
+  checkInTurns(
+      {"0.0, site = 0>, mask = #nn.mask<full, block = 16, density = 0.4>",
+       "0.25, site = 7>, mask = #nn.mask<causal, block = 16, density = 0.4>"},
+      {{"176", 1, 0}, {"176", 2, 1}, {"176", 0, 1}, {"176", 0, 2}},
+      /*hasLengths=*/true, "tensor<2x33x2xi32>");
 }
 
 void checkGradient(const Texts &texts) {

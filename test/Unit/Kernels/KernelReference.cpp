@@ -91,7 +91,15 @@ std::vector<Tensor> randomArguments(planir::KernelOp kernel,
     Tensor tensor(type);
     bool positive = bool(kernel.getArgAttr(index, "test.positive"));
     bool integral = bool(kernel.getArgAttr(index, "test.integral"));
-    if (eval::isFloat(tensor.kind()))
+    if (auto share = kernel.getArgAttrOfType<FloatAttr>(index, "test.bits")) {
+      std::bernoulli_distribution isSet(share.getValueAsDouble());
+      for (int64_t &value : tensor.mutableInts()) {
+        uint32_t word = 0;
+        for (int bit = 0; bit < 32; ++bit)
+          word |= uint32_t(isSet(engine)) << bit;
+        value = static_cast<int32_t>(word);
+      }
+    } else if (eval::isFloat(tensor.kind()))
       for (double &value : tensor.mutableFloats())
         value = positive   ? 0.1 + std::abs(normal(engine))
                 : integral ? std::round(3 * normal(engine))

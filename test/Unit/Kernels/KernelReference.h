@@ -33,7 +33,8 @@ std::string instantiate(
 /// random tensors, and compares every result with the reference evaluation in
 /// double precision. `tolerance` is relative to the size of the results.
 /// Integers are drawn from [least, limit). Arguments with the attribute
-/// test.positive are positive, those with test.integral integers. With
+/// test.positive are positive, those with test.integral integers, and those
+/// with test.bits words of 32 bits, of which this share is set. With
 /// `forward`, a kernel in text, `text` is its gradient, whose arguments are the
 /// gradient of the first result, the results and then the arguments of that
 /// kernel.
