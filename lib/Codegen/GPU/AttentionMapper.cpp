@@ -5,8 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Implements what attention's forward pass and gradient share on GPUs: sizes of
-// blocks, asynchronous copies to workgroup memory, masks, exponentials and
-// stores. AttentionColumns.cpp has the loops.
+// blocks, masks, exponentials and stores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,9 +32,6 @@ constexpr int64_t maxSharedBytes = 160 * 1024;
 /// The most registers that a thread may use for tiles of sums and of products.
 /// The thread needs its other registers for addresses and intermediate values.
 constexpr int64_t maxRegisters = 160;
-/// A thread's accesses in the copy of a tile are unrolled if there are at most
-/// this many. If there are more, a loop emits them, which keeps the code short.
-constexpr int64_t maxUnrolled = 8;
 /// If a head has fewer features than this, the kernel gets a minimum of one
 /// block per multiprocessor. Otherwise ptxas would spill registers, because it
 /// would try to fit more blocks.
@@ -218,7 +214,7 @@ Value AttentionMapper::loadNumber(Value memory, Value index) {
 }
 
 //===----------------------------------------------------------------------===//
-// Global to workgroup memory
+// Workgroup memory
 //===----------------------------------------------------------------------===//
 
 Value AttentionMapper::allocate(ArrayRef<int64_t> shape, Type type) {
@@ -237,136 +233,6 @@ Value AttentionMapper::allocateRows(int64_t count) {
 
 Value AttentionMapper::allocateNumbers(int64_t count) {
   return allocate({count}, f.builder.getF32Type());
-}
-
-/// Returns the number of elements that one access copies: as many as the widest
-/// access holds, halved until they divide the features of a head.
-static int64_t accessWidth(const codegen::AttentionSpec &spec) {
-  int64_t width = accessBytes / dist::byteSize(spec.elementType);
-  while (spec.headDim % width)
-    width /= 2;
-  return width;
-}
-
-void AttentionMapper::copyRows(const SharedRows &to, int64_t count,
-                               const HeadRows &from, Value feature) {
-  int64_t length = count / from.rows.count();
-  for (auto [range, first] : llvm::enumerate(from.rows.firsts))
-    copyRange({to.memory, i32.add(to.firstRow, range * length)}, length,
-              {from.heads, from.head, first, from.limit}, feature);
-}
-
-void AttentionMapper::copyRange(const SharedRows &to, int64_t count,
-                                const HeadRows &from, Value feature) {
-  int64_t width = accessWidth(spec), threads = warps * warpSize;
-  int64_t accesses = count * tiles->width() / width;
-  auto copy = [&](Value access, bool isWhole) {
-    auto emit = [&] { copyAccess(to, from, feature, access, width); };
-    if (isWhole)
-      emit();
-    else
-      ifThen(i32.less(access, accesses), emit);
-  };
-  if (accesses <= maxUnrolled * threads) {
-    for (int64_t base = 0; base < accesses; base += threads)
-      copy(i32.add(thread, base), base + threads <= accesses);
-    return;
-  }
-  f.builder.create<scf::ForOp>(
-      f.loc, i32.constant(0), i32.constant(accesses), i32.constant(threads),
-      ValueRange(), [&](OpBuilder &b, Location loc, Value base, ValueRange) {
-        copy(i32.add(thread, base), accesses % threads == 0);
-        b.create<scf::YieldOp>(loc);
-      });
-}
-
-static Value unsignedLess(KernelFrame &f, Value a, Value b) {
-  return f.builder.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, a,
-                                         b);
-}
-
-/// Emits one access in the copy of rows to workgroup memory. The access with
-/// the index `access` copies `width` elements of a row.
-void AttentionMapper::copyAccess(const SharedRows &to, const HeadRows &from,
-                                 Value feature, Value access, int64_t width) {
-  OpBuilder &b = f.builder;
-  int64_t perRow = tiles->width() / width;
-  Value inTile = i32.div(access, perRow);
-  Value column = i32.mul(i32.rem(access, perRow), width);
-  Value row = i32.add(from.rows.firsts.front(), inTile);
-  Value target[] = {i32.toIndex(i32.add(to.firstRow, inTile)),
-                    i32.toIndex(column)};
-  column = i32.add(column, feature);
-  Value isIn = unsignedLess(f, row, from.limit);
-  if (tiles->width() != spec.headDim)
-    isIn = b.create<arith::AndIOp>(f.loc, isIn, i32.less(column, spec.headDim));
-  constexpr int64_t leastAsync = 4;
-  if (width * dist::byteSize(spec.elementType) < leastAsync) {
-    Value zero = i32.constant(0);
-    Value source = indexOf(from.heads, from.head, i32.select(isIn, row, zero),
-                           i32.select(isIn, column, zero));
-    Value element = loadNumber(from.heads.memory, source);
-    Value nothing =
-        b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(spec.elementType));
-    element = b.create<arith::SelectOp>(f.loc, isIn, element, nothing);
-    b.create<memref::StoreOp>(f.loc, element, to.memory, target);
-    return;
-  }
-  Value count =
-      b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
-  // If the number of bytes to read is 0, the copy does not access the source
-  // address, which may then be outside of the tensor.
-  Value source = indexOf(from.heads, from.head, row, column);
-  bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
-  b.create<nvgpu::DeviceAsyncCopyOp>(
-      f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to.memory,
-      target, from.heads.memory, source, b.getIndexAttr(width), count,
-      isWide ? b.getUnitAttr() : UnitAttr());
-}
-
-void AttentionMapper::copyNumbers(Value to, Value at, Value from, Value head,
-                                  const RowRanges &queries) {
-  int64_t length = columns / queries.count();
-  for (auto [range, first] : llvm::enumerate(queries.firsts))
-    copyNumbers(to, i32.add(at, range * length), length, from, head, first);
-}
-
-void AttentionMapper::copyNumbers(Value to, Value at, int64_t count, Value from,
-                                  Value head, Value first) {
-  OpBuilder &b = f.builder;
-  int64_t threads = warps * warpSize;
-  for (int64_t base = 0; base < count; base += threads) {
-    Value number = i32.add(thread, base);
-    auto copy = [&] {
-      Value query = i32.add(first, number);
-      Value isIn = unsignedLess(f, query, i32.constant(spec.seq));
-      Value source = numberIndex(head, query);
-      Value size =
-          b.create<arith::SelectOp>(f.loc, isIn, f.constant(1), f.constant(0));
-      b.create<nvgpu::DeviceAsyncCopyOp>(
-          f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to,
-          i32.toIndex(i32.add(at, number)), from, source, b.getIndexAttr(1),
-          size, UnitAttr());
-    };
-    if (base + threads <= count)
-      copy();
-    else
-      ifThen(i32.less(number, count), copy);
-  }
-}
-
-void AttentionMapper::commitCopies() {
-  f.builder.create<nvgpu::DeviceAsyncCreateGroupOp>(
-      f.loc, nvgpu::DeviceAsyncTokenType::get(f.builder.getContext()),
-      ValueRange());
-}
-
-void AttentionMapper::waitForCopies(int64_t pending) {
-  f.builder.create<LLVM::CallIntrinsicOp>(
-      f.loc, TypeRange(),
-      f.builder.getStringAttr("llvm.nvvm.cp.async.wait.group"),
-      ValueRange{i32.constant(pending)});
-  f.builder.create<mlir::gpu::BarrierOp>(f.loc);
 }
 
 //===----------------------------------------------------------------------===//

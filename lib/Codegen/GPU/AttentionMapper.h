@@ -245,6 +245,10 @@ private:
                    Value first);
   void copyAccess(const SharedRows &to, const HeadRows &from, Value feature,
                   Value access, int64_t width);
+  bool copyInSteps(const SharedRows &to, int64_t count, const HeadRows &from,
+                   Value feature, int64_t width);
+  void copyElements(Value to, mlir::ValueRange target, Value from, Value source,
+                    int64_t width, Value count);
   int64_t rangeLength() const;
   int64_t numRanges() const;
   int64_t listLength() const;

@@ -83,20 +83,20 @@ TEST_P(GpuAttentionCounts, OfLayouts) {
       words.resize(2 * words.size(), 0xffffffff);
     }
     auto sparse = count(form, pass > 0, launch, words);
+    // The rows of a thread block, as a share of those without a layout.
     double share = std::min<double>(block, 64) / 64;
-    auto compare = [&](const char *what, double one, double other) {
-      double ratio = one / (share * other);
+    auto compare = [&](const std::string &what, double here, double there,
+                       double limit) {
+      double ratio = here / (share * there);
       RecordProperty(what + std::to_string(block), std::to_string(ratio));
-      std::cout << std::get<0>(GetParam()) << " pass "
-                << std::get<1>(GetParam()) << " block " << block << " " << what
-                << " " << ratio << "\n";
-      if (block >= 64)
-        EXPECT_LE(ratio, 1.15) << what << " of blocks of " << block;
+      EXPECT_LE(ratio, limit) << what << " with blocks of " << block;
     };
-    compare("instructions", sumOf(sparse), sumOf(dense));
-    compare("sectors", sparse.globalSectors, dense.globalSectors);
+    compare("instructions", sumOf(sparse), sumOf(dense),
+            block == 16 ? 1.4 : 1.15);
+    // A thread block copies as many columns for fewer rows.
+    compare("sectors", sparse.globalSectors, dense.globalSectors, 1.02 / share);
     if (dense.tensorOperations)
-      compare("products", sparse.tensorOperations, dense.tensorOperations);
+      compare("products", sparse.tensorOperations, dense.tensorOperations, 1);
     EXPECT_LE(sparse.sharedWavefronts, 1.05 * sparse.idealWavefronts);
   }
 }
