@@ -88,6 +88,22 @@ heddle::planir::ordersOf(DictionaryAttr weights) {
   return orders;
 }
 
+std::vector<plan::LayoutUse> heddle::planir::layoutsOf(DictionaryAttr weights) {
+  std::vector<plan::LayoutUse> uses;
+  auto said =
+      weights ? weights.getAs<DictionaryAttr>("layouts") : DictionaryAttr();
+  if (!said)
+    return uses;
+  for (NamedAttribute named : said) {
+    auto use = dyn_cast<DictionaryAttr>(named.getValue());
+    auto block = use ? use.getAs<IntegerAttr>("block") : IntegerAttr();
+    auto layers = use ? use.getAs<ArrayAttr>("layers") : ArrayAttr();
+    if (block && layers)
+      uses.push_back({named.getName().str(), block.getInt(), namesOf(layers)});
+  }
+  return uses;
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())

@@ -43,6 +43,8 @@ plan::DType dtypeOf(mlir::Type element);
 /// of input features (GPTQ's g_idx) that the plan assumes, and that the runtime
 /// checks. See plan::Weights::orders for the keys and values.
 std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
+/// The layouts of attention in the attribute `weights` of a model.
+std::vector<plan::LayoutUse> layoutsOf(mlir::DictionaryAttr weights);
 
 /// The strings of an array, such as the names of axes.
 std::vector<std::string> namesOf(mlir::ArrayAttr names);

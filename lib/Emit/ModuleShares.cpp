@@ -110,6 +110,24 @@ std::vector<plan::ModuleShare> emit::sharesOf(planir::KernelOp kernel) {
   return shares;
 }
 
+double emit::flopsLeftOut(planir::KernelOp kernel) {
+  double flops = 0;
+  for (auto attention :
+       kernel.getBody().front().getOps<nn::AttentionOpInterface>()) {
+    nn::MaskAttr mask = attention.getMask();
+    if (!mask.hasLayout())
+      continue;
+    int64_t length = nn::tensorOf(attention.getQkv()[0]).getDimSize(1);
+    double seen = mask.meanKeys(length);
+    double all =
+        nn::MaskAttr::get(kernel.getContext(), mask.getKind()).meanKeys(length);
+    if (seen > 0)
+      flops += cast<nn::CostOpInterface>(*attention).getModelFlops() *
+               (all / seen - 1);
+  }
+  return flops;
+}
+
 bool emit::isOfUpdate(planir::KernelOp kernel) {
   auto ops = kernel.getBody().front().without_terminator();
   return llvm::any_of(

@@ -32,6 +32,10 @@ std::vector<plan::ModuleShare> sharesOf(planir::KernelOp kernel);
 /// such as the norm of the gradients.
 bool isOfUpdate(planir::KernelOp kernel);
 
+/// The model FLOPs of the blocks that layouts of attention leave out of a
+/// kernel.
+double flopsLeftOut(planir::KernelOp kernel);
+
 } // namespace heddle::emit
 
 #endif // HEDDLE_LIB_EMIT_MODULESHARES_H

@@ -111,6 +111,7 @@ private:
     plan.weights.directory = stringOr(weights, "directory");
     plan.weights.headerHash = stringOr(weights, "hash");
     plan.weights.orders = planir::ordersOf(weights);
+    plan.weights.layouts = planir::layoutsOf(weights);
     if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
       plan.vocabSize = size.getInt();
     if (auto positions = weights.getAs<IntegerAttr>("max_positions"))
@@ -368,6 +369,7 @@ private:
       kernel.modelFlops += share.modelFlops;
       kernel.bytes += share.bytes;
     }
+    kernel.denseFlops = kernel.modelFlops + flopsLeftOut(op);
     return kernel;
   }
 

@@ -248,8 +248,8 @@ ForwardBuilder::typeOf(const layouts::AttentionLayout &layout) {
 Value ForwardBuilder::readLayout(int64_t number, Location place) {
   const layouts::AttentionLayout *layout = layoutOf(number);
   RankedTensorType type = typeOf(*layout);
-  auto [known, isNew] = layoutStates.try_emplace(
-      layout, "attention_layout." + std::to_string(layoutStates.size()));
+  auto [known, isNew] =
+      layoutStates.try_emplace(layout, config::layoutName(layoutStates.size()));
   if (isNew) {
     std::vector<int32_t> words = layout->toWords();
     auto states = OpBuilder::atBlockBegin(model.getBodyBlock());

@@ -78,6 +78,18 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
   add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));
   if (int64_t segments = segmentsOf(model))
     add("segments", builder.getI64IntegerAttr(segments));
+  SmallVector<NamedAttribute> layouts;
+  for (const plan::LayoutUse &use : config::layoutUses(spec)) {
+    SmallVector<StringRef> layers(use.layers.begin(), use.layers.end());
+    layouts.push_back(builder.getNamedAttr(
+        use.state, builder.getDictionaryAttr(
+                       {builder.getNamedAttr(
+                            "block", builder.getI64IntegerAttr(use.block)),
+                        builder.getNamedAttr(
+                            "layers", builder.getStrArrayAttr(layers))})));
+  }
+  if (!layouts.empty())
+    add("layouts", builder.getDictionaryAttr(layouts));
   if (spec.objective == plan::Objective::MaskedToken)
     add("objective", nn::ObjectiveAttr::get(builder.getContext(),
                                             nn::Objective::MaskedToken));

@@ -26,6 +26,25 @@ static std::string pathOfLayer(const ModelSpec &spec, int64_t layer) {
   return std::to_string(layer);
 }
 
+std::string config::layoutName(size_t number) {
+  return "attention_layout." + std::to_string(number);
+}
+
+std::vector<plan::LayoutUse> config::layoutUses(const ModelSpec &spec) {
+  std::vector<plan::LayoutUse> uses;
+  std::map<const AttentionLayout *, size_t> numbers;
+  for (size_t layer = 0; layer < spec.layouts.size(); ++layer) {
+    const AttentionLayout *layout = spec.layouts[layer].get();
+    if (!layout)
+      continue;
+    auto [known, isNew] = numbers.try_emplace(layout, uses.size());
+    if (isNew)
+      uses.push_back({layoutName(uses.size()), layout->blockSize(), {}});
+    uses[known->second].layers.push_back(pathOfLayer(spec, int64_t(layer)));
+  }
+  return uses;
+}
+
 /// Gives the layers that the entry `[GLOB=]FILE` selects the layout of the
 /// file.
 static void readEntry(const std::string &entry, int64_t seq, ModelSpec &spec) {

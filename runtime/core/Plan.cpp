@@ -111,8 +111,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ModuleShare, macs, profilerFlops, flops,
                                    modelFlops, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
-                                   bytes, window, scratchBytes, launches, text,
-                                   library, onHost, updates, shares)
+                                   denseFlops, bytes, window, scratchBytes,
+                                   launches, text, library, onHost, updates,
+                                   shares)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
@@ -159,8 +160,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
                                    scratchBytesPerThread, owners)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, conditions, states, sequences,
                                    programs, memory, kernelCalls)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutUse, state, block, layers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
-                                   orders)
+                                   orders, layouts)
 
 /// Calls `visit(key, field)` for every field of `plan`. `plan` may be const.
 template <typename PlanType, typename Visitor>

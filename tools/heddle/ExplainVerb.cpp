@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainAttention.h"
 #include "ExplainBound.h"
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
@@ -523,11 +524,13 @@ static int explain(const ExplainFlags &flags) {
   if (program)
     bound = StepBound(plan, *program, rank, known);
   LayerDropCost drops(plan, rank, flopsPerStep(plan), known);
+  AttentionLayouts layouts(plan, flopsPerStep(plan));
   if (flags.json) {
     json all = explainJson(plan, rank, schedule, bound, known);
     if (program)
       addStepLaunches(all, plan, *program);
     drops.addTo(all);
+    layouts.addTo(all);
     if (cluster)
       all["cluster"] = clusterJson(plan, *cluster);
     printJson(std::move(all), plan, flags);
@@ -545,6 +548,7 @@ static int explain(const ExplainFlags &flags) {
   schedule.print();
   bound.print();
   drops.print();
+  layouts.print();
   printPhases(plan, rank);
   printPrograms(plan);
   return 0;

@@ -138,6 +138,12 @@ void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
 std::vector<std::string> findLayouts(const ResolvedSettings &settings,
                                      ModelSpec &spec);
 
+/// Returns the layouts of the model's layers, each once, in the order of their
+/// first layers. The name of a layout is that of the state that holds it.
+std::vector<plan::LayoutUse> layoutUses(const ModelSpec &spec);
+/// The name of the state that holds the layout number `number` of them.
+std::string layoutName(size_t number);
+
 /// Returns the report of which parameters the weight files fill, and which of
 /// their tensors are ignored, with reasons.
 std::string coverageReport(const ModelSpec &spec);

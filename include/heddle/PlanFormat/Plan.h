@@ -101,6 +101,8 @@ struct Kernel {
   std::string hash;      ///< Hash of the kernel's body and target.
   double flops = 0;      ///< Floating-point operations per launch.
   double modelFlops = 0; ///< The part of `flops` of products and attention.
+  /// What `modelFlops` would be if no layout left out blocks of attention.
+  double denseFlops = 0;
   double bytes = 0;      ///< Bytes read and written per launch.
   /// For attention with a cache: the number of positions that a token attends
   /// to; 0: all.
@@ -385,6 +387,13 @@ nlohmann::json kindsOf(const Memory &memory);
 /// Bytes of each offload file: `{"optimizer": 8192}`.
 nlohmann::json filesOf(const Memory &memory);
 
+/// Layers whose attention computes the blocks of one layout.
+struct LayoutUse {
+  std::string state;               ///< The constant that holds the layout.
+  int64_t block = 0;               ///< Positions in a block.
+  std::vector<std::string> layers; ///< Paths, such as `h.0`.
+};
+
 /// The source of the weights when the binary was compiled.
 struct Weights {
   bool random = false;
@@ -398,6 +407,7 @@ struct Weights {
   /// must have the same permutation; "" means that the permutation must be the
   /// identity. The runtime only checks this.
   std::map<std::string, std::string> orders;
+  std::vector<LayoutUse> layouts; ///< Layouts of block-sparse attention.
 };
 
 /// The part of a plan that the ranks of one pipeline stage share.
