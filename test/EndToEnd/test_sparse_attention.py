@@ -183,6 +183,32 @@ class SparseAttention(SparseTest):
             self.train(binary, self.data, 3, "--save", binary + ".out")
         self.assertEqual(*[h.bytes_saved(binary + ".out") for binary in (sparse, dense)])
 
+    def test_explain(self):
+        """Densities are the layout's, and FLOPs are those of its blocks: without the
+        layout they are those of a dense model."""
+        seq, block = 128, 16
+        self.make_gpt2(seq)
+        layout = draw_layout(self.rng, HEADS, seq, block, True)
+        file = write_layout(self.path("layout.safetensors"), layout, block)
+        sparse = self.explain(self.build(self.model, seq, "--attention-layout",
+                                         "h.1=" + file))
+        dense = self.explain(self.build(self.model, seq, output="dense"))
+        (layer,) = sparse["attention"]
+        self.assertEqual((layer["layer"], layer["block"]), ("h.1", block))
+        np.testing.assert_allclose(layer["heads"], layout.mean((1, 2)))
+        self.assertAlmostEqual(layer["density"], layout.mean())
+        self.assertEqual(sparse["dense_flops_per_step"], dense["flops_per_step"])
+        # Pairs of a query and a key: two products forward, four in the gradient.
+        blocks = seq // block
+        pairs = layout.mean() * seq ** 2 - seq * (block - 1) / 2
+        left = seq * (seq + 1) / 2 - pairs
+        np.testing.assert_allclose(
+            dense["flops_per_step"] - sparse["flops_per_step"],
+            6 * 2 * ROWS * self.config["n_embd"] * left, rtol=1e-6)
+        self.assertEqual(sparse["memory"]["owners"]["attention layouts"],
+                         max(HEADS * blocks * 4, 256))
+        self.assertNotIn("attention", dense)
+
     def refused(self, seq, *flags, **more):
         file = self.path("refused.json")
         with open(file, "w") as stream:
