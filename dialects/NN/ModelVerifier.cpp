@@ -203,6 +203,16 @@ static LogicalResult verifyWeights(ModelOp model) {
   if (orders && !(known && llvm::all_of(known, isText)))
     return model.emitOpError("has weights whose orders are ")
            << orders << "; they must be written as {\"a.order\" = \"b.order\"}";
+  Attribute extended = weights.get("extended");
+  auto table = dyn_cast_if_present<DictionaryAttr>(extended);
+  if (extended &&
+      !(table && table.getAs<StringAttr>("tensor") &&
+        table.getAs<IntegerAttr>("rows") && table.getAs<IntegerAttr>("first") &&
+        table.getAs<BoolAttr>("interpolates")))
+    return model.emitOpError("has weights whose extended table is ")
+           << extended
+           << "; it must be written as {tensor = \"wpe.weight\", rows = 8192 : "
+              "i64, first = 0 : i64, interpolates = false}";
   return success();
 }
 

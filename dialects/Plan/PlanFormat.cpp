@@ -104,6 +104,19 @@ std::vector<plan::LayoutUse> heddle::planir::layoutsOf(DictionaryAttr weights) {
   return uses;
 }
 
+plan::ExtendedTable heddle::planir::extendedOf(DictionaryAttr weights) {
+  plan::ExtendedTable table;
+  auto said =
+      weights ? weights.getAs<DictionaryAttr>("extended") : DictionaryAttr();
+  if (!said)
+    return table;
+  table.tensor = said.getAs<StringAttr>("tensor").str();
+  table.rows = said.getAs<IntegerAttr>("rows").getInt();
+  table.first = said.getAs<IntegerAttr>("first").getInt();
+  table.interpolates = said.getAs<BoolAttr>("interpolates").getValue();
+  return table;
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())

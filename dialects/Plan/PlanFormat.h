@@ -46,6 +46,10 @@ std::map<std::string, std::string> ordersOf(mlir::DictionaryAttr weights);
 /// The layouts of attention in the attribute `weights` of a model.
 std::vector<plan::LayoutUse> layoutsOf(mlir::DictionaryAttr weights);
 
+/// Reads the entry `extended` of a module's attribute `weights`: the table of
+/// positions that loading extends.
+plan::ExtendedTable extendedOf(mlir::DictionaryAttr weights);
+
 /// The strings of an array, such as the names of axes.
 std::vector<std::string> namesOf(mlir::ArrayAttr names);
 

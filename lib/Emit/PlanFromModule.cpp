@@ -112,6 +112,7 @@ private:
     plan.weights.headerHash = stringOr(weights, "hash");
     plan.weights.orders = planir::ordersOf(weights);
     plan.weights.layouts = planir::layoutsOf(weights);
+    plan.weights.extended = planir::extendedOf(weights);
     if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
       plan.vocabSize = size.getInt();
     if (auto positions = weights.getAs<IntegerAttr>("max_positions"))

@@ -71,12 +71,14 @@ bool eval::writeTensors(const std::string &path,
 
 bool eval::readWeights(const std::string &directory,
                        const std::map<std::string, std::string> &orders,
+                       const plan::ExtendedTable &extended,
                        std::vector<FileWeight> &weights, Diagnostic &error) {
   return guarded(error, [&] {
     io::Peers alone;
     io::requireWholeModel(directory, alone);
     io::WeightSet set = io::openModelWeights(directory);
     rt::requireOrders(set, orders);
+    rt::extendPositions(set, extended);
     for (FileWeight &weight : weights) {
       HostTensor &tensor = weight.tensor;
       rt::SourceReader reader(set, weight.pieces, tensor.name);

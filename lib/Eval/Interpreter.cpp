@@ -327,7 +327,8 @@ bool Interpreter::loadParameters(const std::string &directory,
     weight.tensor.dtype = isPacked || isFloat(info.kind) ? "F64" : "I32";
     weight.tensor.shape = info.wholeShape();
   }
-  if (!readWeights(directory, planir::ordersOf(this->weights), weights, error))
+  if (!readWeights(directory, planir::ordersOf(this->weights),
+                   planir::extendedOf(this->weights), weights, error))
     return false;
   for (auto [info, weight] : llvm::zip(infos, weights)) {
     const HostTensor &tensor = weight.tensor;

@@ -196,6 +196,11 @@ public:
   Dim vocab, positions, embed, layers;
   Dim heads;         ///< Query heads of attention.
   bool tied = false; ///< The head shares its weight with the embedding.
+  /// The parameter with a row for each position; "" if the model has none,
+  /// as with rotary positions.
+  std::string positionTable;
+  /// Rows at the beginning of `positionTable` that are for no position.
+  int64_t firstPosition = 0;
 
 protected:
   FamilyModel(Dim vocab, Dim positions, Dim embed, Dim layers, Dim heads)

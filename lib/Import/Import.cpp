@@ -74,6 +74,17 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
     if (!orders.empty())
       add("orders", builder.getDictionaryAttr(orders));
   }
+  if (const plan::ExtendedTable &table = spec.extended; !table.tensor.empty())
+    add("extended",
+        builder.getDictionaryAttr(
+            {builder.getNamedAttr("tensor",
+                                  builder.getStringAttr(table.tensor)),
+             builder.getNamedAttr("rows",
+                                  builder.getI64IntegerAttr(table.rows)),
+             builder.getNamedAttr("first",
+                                  builder.getI64IntegerAttr(table.first)),
+             builder.getNamedAttr("interpolates",
+                                  builder.getBoolAttr(table.interpolates))}));
   add("vocab_size", builder.getI64IntegerAttr(spec.vocabSize));
   add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));
   if (int64_t segments = segmentsOf(model))

@@ -294,25 +294,73 @@ static bool isUntied(const io::JsonValue &config, const ModelSpec &spec) {
                      });
 }
 
+/// Reads the model again, from `json` instead of config.json. Warnings and
+/// locations remain those of config.json. Returns `json`.
+static io::JsonValue readAgain(const Family &family, const std::string &json,
+                               bool isStrict, ModelSpec &spec) {
+  std::vector<std::string> warnings = std::move(spec.warnings);
+  std::vector<ExplainRow> rows = std::move(spec.configRows);
+  SourceLocation positions = spec.positionsLocation;
+  spec.parameters.clear();
+  spec.configRows.clear();
+  spec.configJson = json;
+  io::JsonValue config =
+      io::parseJson(json, {spec.configFile, io::modelJsonCodes});
+  readFamily(family, config, isStrict, spec);
+  spec.positionsLocation = positions;
+  spec.configRows = std::move(rows);
+  spec.warnings = std::move(warnings);
+  return config;
+}
+
 /// Reads config.json again, as if it said that the head is a separate
 /// parameter, and adds a warning.
 static void untie(const Family &family, const io::JsonValue &config,
                   bool isStrict, ModelSpec &spec) {
-  std::vector<std::string> warnings = std::move(spec.warnings);
-  warnings.push_back(
+  spec.warnings.push_back(
       spec.configFile + " says tie_word_embeddings, but " + family.head +
       " in the weights is not " + spec.parameters.front().name +
       ": the head is a parameter of its own, as transformers 5 has it; to say "
       "so, set tie_word_embeddings to false");
-  SourceLocation positions = spec.positionsLocation;
-  spec.parameters.clear();
-  spec.configJson = untied(config);
-  readFamily(
-      family,
-      io::parseJson(spec.configJson, {spec.configFile, io::modelJsonCodes}),
-      isStrict, spec);
-  spec.positionsLocation = positions;
-  spec.warnings = std::move(warnings);
+  readAgain(family, untied(config), isStrict, spec);
+}
+
+/// Throws H0131 unless the model has a table of fewer positions than
+/// `positions`.
+static void requireExtendable(const ModelSpec &spec, int64_t positions) {
+  const std::string flag = "--extend-positions " + std::to_string(positions);
+  if (spec.model->positionTable.empty())
+    fail("H0131",
+         flag + ": a " + spec.family +
+             " model has no table of positions, it rotates queries and keys",
+         "set \"" + spec.positionsKey +
+             "\" in config.json, and \"rope_scaling\", as {\"rope_type\": "
+             "\"linear\", \"factor\": 4.0}",
+         spec.positionsLocation);
+  if (positions <= spec.maxPositions)
+    fail("H0131",
+         flag + ": the model has " + std::to_string(spec.maxPositions) +
+             " positions already",
+         "give more positions, or leave --extend-positions out",
+         spec.positionsLocation);
+}
+
+/// Reads config.json again, as if it said that the model has more positions.
+static io::JsonValue extend(const Family &family, const io::JsonValue &config,
+                            const ModelRequest &request, ModelSpec &spec) {
+  const int64_t positions = request.extension->positions;
+  requireExtendable(spec, positions);
+  nlohmann::ordered_json json = config.toJson();
+  json[spec.positionsKey] = positions;
+  for (ExplainRow &row : spec.configRows)
+    if (row.key == spec.positionsKey)
+      row.why = "--extend-positions makes it " + std::to_string(positions);
+  io::JsonValue extended =
+      readAgain(family, json.dump(), request.isStrict, spec);
+  const int64_t first = spec.model->firstPosition;
+  spec.extended = {spec.model->positionTable, positions + first, first,
+                   request.extension->interpolates};
+  return extended;
 }
 
 ModelSpec config::readModelSpec(const ModelRequest &request) {
@@ -330,6 +378,9 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.random = request.random;
   spec.seed = request.seed;
   readFamily(family, config, request.isStrict, spec);
+  const int64_t positionsInFiles = spec.maxPositions;
+  if (request.extension)
+    config = extend(family, config, request, spec);
   spec.objective = request.objective.value_or(spec.objective);
   std::string directory =
       isDirectory ? path : tokenizerBeside(configFile, spec.vocabSize);
@@ -339,9 +390,14 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
     nameSources(family, spec);
+    if (request.extension)
+      spec.extended.tensor = family.sourceName(spec.extended.tensor);
     return spec;
   }
   io::WeightSet weights = openSpecWeights(config, path, spec);
+  if (request.extension)
+    extendPositions(family, positionsInFiles + spec.model->firstPosition,
+                    weights, spec);
   if (hasOtherHead(family, weights, spec)) {
     untie(family, config, request.isStrict, spec);
     applyNoDecay(request.noDecay, family, spec);
@@ -359,6 +415,11 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
   if (!isDirectory)
     fail("H0331", "--weights " + request.path + " is no directory",
          "name the directory with config.json and the weights");
+  if (request.extension)
+    fail("H0113",
+         "--extend-positions is for the directories of models: a module says "
+         "itself how long its table of positions is",
+         "leave it out");
   io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   spec.configJson =
       isUntied(config, spec) ? untied(config) : config.toJson().dump();
@@ -373,11 +434,13 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
 
 void config::checkShapes(const ModelSpec &spec, int64_t microBatch,
                          int64_t seq) {
+  const bool hasTable = spec.model && !spec.model->positionTable.empty();
   if (seq > spec.maxPositions)
     fail("H0116",
          "--seq " + std::to_string(seq) + " is more than the model's " +
              spec.positionsKey + " = " + std::to_string(spec.maxPositions),
-         "use --seq " + std::to_string(spec.maxPositions) + " or less",
+         "use --seq " + std::to_string(spec.maxPositions) + " or less" +
+             (hasTable ? ", or --extend-positions " + std::to_string(seq) : ""),
          spec.positionsLocation);
   double elements = double(microBatch) * double(seq) * double(spec.vocabSize);
   if (elements > double(int64_t(1) << 44))

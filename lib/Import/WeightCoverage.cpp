@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "WeightCoverage.h"
+#include "heddle/runtime/io/ExtendTable.h"
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -187,6 +188,18 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
     return info;
   std::string end(info.coded->isByGroup ? io::byGroupEnd : "");
   return weights.at(info.coded->words.name + end);
+}
+
+void config::extendPositions(const Family &family, int64_t rows,
+                             io::WeightSet &weights, ModelSpec &spec) {
+  const io::TensorInfo *table =
+      findTensor(spec.extended.tensor, family, weights);
+  // An error about a missing table, or one of another shape, follows when
+  // tensors are matched with parameters.
+  if (!table || table->shape.empty() || table->shape[0] != rows)
+    return;
+  spec.extended.tensor = table->name;
+  io::extendTable(weights, io::TensorInfo(*table), spec.extended);
 }
 
 void config::dropMissingHead(const Family &family, const io::WeightSet &weights,

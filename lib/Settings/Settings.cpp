@@ -9,6 +9,7 @@
 #include "heddle/Settings/Settings.h"
 #include "heddle/Settings/LayerDrop.h"
 #include "heddle/Settings/LossScale.h"
+#include "heddle/Settings/PositionExtension.h"
 
 using namespace heddle;
 using namespace heddle::config;

@@ -40,6 +40,7 @@ static constexpr const char *compileFlags[] = {
     "--dump-phases",
     "--eps",
     "--explain-config",
+    "--extend-positions",
     "--fusion",
     "--gemm",
     "--global-batch-size",

@@ -12,6 +12,7 @@
 
 #include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/io/CodedWeights.h"
+#include "heddle/runtime/io/ExtendTable.h"
 
 #include <algorithm>
 #include <cstring>
@@ -66,6 +67,14 @@ const io::TensorInfo *heddle::rt::findTensor(const io::WeightSet &weights,
       return &tensor;
   }
   return nullptr;
+}
+
+void heddle::rt::extendPositions(io::WeightSet &weights,
+                                 const plan::ExtendedTable &extended) {
+  if (extended.tensor.empty())
+    return;
+  if (const io::TensorInfo *table = findTensor(weights, extended.tensor))
+    io::extendTable(weights, *table, extended);
 }
 
 SourceReader::SourceReader(const io::WeightSet &weights,

@@ -425,11 +425,14 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
 
 std::optional<io::WeightSet>
 heddle::rt::openJobWeights(const Job &job, const JobOptions &options) {
-  if (!options.weights.empty())
-    return io::openModelWeights(options.weights);
-  if (!job.plan().weights.random)
-    return openPlanWeights(job.plan());
-  return std::nullopt;
+  const plan::Plan &plan = job.plan();
+  if (options.weights.empty() && plan.weights.random)
+    return std::nullopt;
+  io::WeightSet weights = options.weights.empty()
+                              ? openPlanWeights(plan)
+                              : io::openModelWeights(options.weights);
+  extendPositions(weights, plan.weights.extended);
+  return weights;
 }
 
 /// Returns the directory of the weights; "" if there is none.

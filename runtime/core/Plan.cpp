@@ -161,8 +161,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, conditions, states, sequences,
                                    programs, memory, kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutUse, state, block, layers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExtendedTable, tensor, rows, first,
+                                   interpolates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
-                                   orders, layouts)
+                                   orders, layouts, extended)
 
 /// Calls `visit(key, field)` for every field of `plan`. `plan` may be const.
 template <typename PlanType, typename Visitor>

@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/CodedWeights.h"
 #include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/ExtendTable.h"
 #include "heddle/runtime/io/File.h"
 
 #include <algorithm>
@@ -354,7 +355,7 @@ WeightSet io::openModelWeights(const std::string &path) {
 }
 
 std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
-  if (!info.coded) {
+  if (!info.coded && !info.extension) {
     const uint8_t *bytes = data(info);
     return {mapped.at(info.file), bytes};
   }
@@ -362,6 +363,8 @@ std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
     auto held = std::make_shared<decltype(values)>(std::move(values));
     return {held, reinterpret_cast<const uint8_t *>(held->data())};
   };
+  if (info.extension)
+    return share(extendedRows(info, *this));
   if (info.isOrder) {
     InputGroups groups(*info.coded, *this);
     groups.requireAlike(*info.coded);

@@ -89,6 +89,12 @@ void WeightSet::replace(const WeightSet &others) {
       info = *other;
 }
 
+void WeightSet::replace(const TensorInfo &info) {
+  for (TensorInfo &old : all)
+    if (old.name == info.name)
+      old = info;
+}
+
 const uint8_t *WeightSet::data(const TensorInfo &info) const {
   std::shared_ptr<const MappedFile> &file = mapped[info.file];
   if (!file)
@@ -101,7 +107,8 @@ const uint8_t *WeightSet::data(const TensorInfo &info) const {
 
 void WeightSet::forget(const TensorInfo &info, int64_t offset,
                        int64_t bytes) const {
-  auto found = info.coded ? mapped.end() : mapped.find(info.file);
+  bool isComputed = info.coded || info.extension;
+  auto found = isComputed ? mapped.end() : mapped.find(info.file);
   if (found != mapped.end())
     found->second->forget(info.offset + offset, bytes);
 }

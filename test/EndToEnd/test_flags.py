@@ -85,6 +85,13 @@ class Counts:
     odd = ["", "0", "-1", "text", "1,", ",1", "1,,2", "1,0", "1 2", "1.5", str(MOST_COUNT + 1)]
 
 
+class Positions:
+    good = ["1", "8192", "8192:repeat", "268435456:interpolate"]
+    words = "a number of positions from 1 to 268435456"
+    odd = ["", "0", "-1", "text", "8192:", "8192:mirror", "repeat", "8192:repeat:repeat", "1.5",
+           "268435457"]
+
+
 class LossScale:
     good = ["none", "dynamic", "1024", "1e-30", "1e38"]
     words = "dynamic, none, or a number from 1e-30 to 1e38"
@@ -220,7 +227,7 @@ def kind_of(values):
         return Number(int(least), most and int(most), bool(below))
     if values.startswith("one of "):
         return Choice(*values.removeprefix("one of ").split(", "))
-    for kind in Directories, DropRates, LossScale, LeastLossScale:
+    for kind in Directories, DropRates, Positions, LossScale, LeastLossScale:
         if values.startswith(kind.words):
             return kind
     assert values == "text", values

@@ -61,6 +61,7 @@ CHANGES = {
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),
     "keep16bit": (CODES, ["wte*"]),
+    "extend_positions": (MESH, "32"),
     "attention_layout": (MESH, ["layout.safetensors"]),
     "attention_layout_causal": (MESH, True),
     "profile_step": (MESH, 2), "profile_depth": (PROFILED, 1),

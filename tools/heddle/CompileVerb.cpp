@@ -171,6 +171,7 @@ void driver::tellReader(config::ModelRequest &request,
   request.noDecay = settings.noDecay;
   request.objective =
       plan::parseName<plan::Objective>(config::wordOf(settings.objective));
+  request.extension = config::parsePositionExtension(settings.extendPositions);
 }
 
 void driver::warnOfModel(const config::ModelSpec &model) {
@@ -204,6 +205,7 @@ static void readDraft(config::ModelRequest request, const CompileFlags &flags,
   constexpr int64_t usual = 4;
   job.draftTokens = flags.draftTokens.value_or(usual);
   request.path = flags.draft;
+  request.extension.reset();
   job.draft = config::readModelSpec(request);
   warnOfModel(*job.draft);
   config::requireSameTokens(*job.model, *job.draft);

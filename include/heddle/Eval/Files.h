@@ -58,9 +58,11 @@ struct FileWeight {
 /// Reads weights. `directory` has any value that `--weights` of a binary
 /// accepts. A quantized weight in the files may have its input features in
 /// another order than the model (GPTQ's g_idx). `orders` says which order each
-/// weight must have; see plan::Weights::orders.
+/// weight must have; see plan::Weights::orders. `extended` is the table of
+/// positions that is made longer.
 bool readWeights(const std::string &directory,
                  const std::map<std::string, std::string> &orders,
+                 const plan::ExtendedTable &extended,
                  std::vector<FileWeight> &weights, Diagnostic &error);
 
 /// The initial values of a state with the shape `whole`. The runtime computes

@@ -16,6 +16,7 @@
 #include "heddle/AttentionLayout/AttentionLayout.h"
 #include "heddle/Import/Settings.h"
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/Settings/PositionExtension.h"
 #include "heddle/Weights/Source.h"
 #include "heddle/runtime/io/CodedWeights.h"
 #include <map>
@@ -78,6 +79,8 @@ struct ModelSpec {
   SpecialTokens tokens;
   std::string positionsKey; ///< config.json's key for `maxPositions`.
   SourceLocation positionsLocation;
+  /// The table of positions that loading extends, if the user asks for that.
+  plan::ExtendedTable extended;
 
   bool random = false; ///< Without weight files: initialize from `seed`.
   uint64_t seed = 0;
@@ -116,6 +119,7 @@ struct ModelRequest {
   /// The training objective that the user chose. It replaces the default
   /// objective of the family or module.
   std::optional<plan::Objective> objective;
+  std::optional<PositionExtension> extension; ///< More positions for the model.
 };
 
 /// Reads config.json and the headers of the weight files, and finds the

@@ -17,6 +17,7 @@
 
 #include "heddle/PlanFormat/Command.h"
 #include "heddle/PlanFormat/Condition.h"
+#include "heddle/PlanFormat/ExtendedTable.h"
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/ModuleShare.h"
@@ -41,7 +42,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 24;
+inline constexpr int64_t formatVersion = 25;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -408,6 +409,7 @@ struct Weights {
   /// identity. The runtime only checks this.
   std::map<std::string, std::string> orders;
   std::vector<LayoutUse> layouts; ///< Layouts of block-sparse attention.
+  ExtendedTable extended; ///< The table of positions that loading extends.
 };
 
 /// The part of a plan that the ranks of one pipeline stage share.

@@ -34,6 +34,7 @@ public:
         attnDropout(c.dropout("attention_probs_dropout_prob", 0.1)),
         deviation(c.number("initializer_range", 0.02, 0, 1000)) {
     tied = c.flag("tie_word_embeddings", true);
+    positionTable = "embeddings.position_embeddings.weight";
     c.requireDivides(heads, embed);
     c.requireWord("position_embedding_type", "absolute");
   }

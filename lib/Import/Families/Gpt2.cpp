@@ -34,6 +34,7 @@ public:
         deviation(c.number("initializer_range", 0.02, 0, 1000)),
         scaled(c.flag("scale_attn_weights", true)) {
     tied = c.flag("tie_word_embeddings", true);
+    positionTable = "wpe.weight";
     c.requireDivides(heads, embed);
   }
 

@@ -35,6 +35,7 @@ public:
         deviation(c.number("initializer_range", 0.02, 0, 1000)),
         windows(windowsOf(c)) {
     tied = c.flag("tie_word_embeddings", true);
+    positionTable = "wpe.weight";
     c.requireDivides(heads, embed);
   }
 

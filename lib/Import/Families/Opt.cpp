@@ -20,9 +20,6 @@ using namespace heddle::config;
 
 namespace {
 
-/// The row of the position table for the first token of a sequence.
-constexpr int64_t firstPosition = 2;
-
 class Opt final : public FamilyModel {
 public:
   explicit Opt(const Config &c)
@@ -42,6 +39,8 @@ public:
         normsLast(normsFirst && !c.flag("_remove_final_layer_norm", false)),
         padding(c.padding(vocab, 1)) {
     tied = c.flag("tie_word_embeddings", true);
+    positionTable = "embed_positions.weight";
+    firstPosition = 2;
     c.requireDivides(heads, embed);
     c.requireTrue("layer_norm_elementwise_affine", "norms without weights");
   }
@@ -73,7 +72,7 @@ std::vector<Weight> Opt::weights() const {
   Dim places = {positions + firstPosition, positions.text + " + 2"};
   std::vector<Weight> table = {
       {"embed_tokens.weight", {vocab, words}, embedding},
-      {"embed_positions.weight", {places, embed}, normal}};
+      {positionTable, {places, embed}, normal}};
   auto norm = [&](const std::string &path) {
     table.push_back({path + ".weight", {embed}, ones});
     table.push_back({path + ".bias", {embed}, zeros});

@@ -29,6 +29,14 @@ nn.model @m family "bert" phase "train" attributes {
 
 // -----
 
+// expected-error @+1 {{'nn.model' op has weights whose extended table is {rows = 8 : i64, tensor = "wpe.weight"}; it must be written as {tensor = "wpe.weight", rows = 8192 : i64, first = 0 : i64, interpolates = false}}}
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}",
+    weights = {extended = {tensor = "wpe.weight", rows = 8 : i64}}} {
+}
+
+// -----
+
 // expected-error @+1 {{'nn.model' op has weights whose special_tokens are "a"; they must be written as array<i64: 0, 1>}}
 nn.model @m family "bert" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {special_tokens = "a"}} {

@@ -40,6 +40,11 @@ std::vector<plan::WeightSlice> sourcesOf(const plan::Stage &stage,
 const io::TensorInfo *findTensor(const io::WeightSet &weights,
                                  const std::string &name);
 
+/// Makes the table of positions longer, as io::extendTable does, if `weights`
+/// have it. `extended` may name no table.
+void extendPositions(io::WeightSet &weights,
+                     const plan::ExtendedTable &extended);
+
 /// Reads a state from the tensors that it is made of. Releases the memory of
 /// mapped file pages after reading them. `weights` must outlive the reader.
 class SourceReader {

@@ -23,6 +23,7 @@
 namespace heddle::io {
 
 struct CodedMatrix;
+struct TableExtension;
 
 /// Name, type, shape and file position of a tensor.
 struct TensorInfo {
@@ -41,6 +42,9 @@ struct TensorInfo {
   /// permutation that sorts the matrix's inputs by quantization group. GPTQ's
   /// act-order (desc_act) needs it.
   bool isOrder = false;
+  /// Set for a table of positions that has more rows than in the file
+  /// (ExtendTable.h). WeightSet::hold computes it.
+  std::shared_ptr<const TableExtension> extension;
   int64_t numElements() const;
 };
 
@@ -92,12 +96,15 @@ public:
 
   /// Replaces tensors by those of `others` that have the same names.
   void replace(const WeightSet &others);
+  /// Replaces the tensor that has the same name.
+  void replace(const TensorInfo &info);
 
   /// Returns the tensor's mapped bytes, which may be unaligned.
   const uint8_t *data(const TensorInfo &info) const;
   /// Returns the tensor's bytes, mapped as by `data`. A quantized matrix is
-  /// dequantized instead, into memory that is freed with the last copy of the
-  /// returned pointer.
+  /// dequantized instead, and a table with more rows than in the file is
+  /// computed, into memory that is freed with the last copy of the returned
+  /// pointer.
   std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
   /// Drops pages of a mapped tensor after they were read (MappedFile::forget).
   /// Thread-safe.
