@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"
+#include "heddle/runtime/io/Checkpoint.h"
 #include <fnmatch.h>
 
 using namespace heddle;
@@ -103,11 +104,56 @@ static void requireCausal(AttentionLayout &layout, bool mayCut) {
   layout.cutToCausal();
 }
 
+/// Throws H0130 if a ring of attention has shards of the sequence that end
+/// within a block of a layout.
+static void requireWholeBlocks(const Settings &values, const ModelSpec &spec) {
+  if (values.context != Context::Ring || values.sequence == 1 ||
+      values.seq % values.sequence != 0)
+    return;
+  const int64_t shard = values.seq / values.sequence;
+  for (const auto &layout : spec.layouts) {
+    if (!layout || shard % layout->blockSize() == 0)
+      continue;
+    const int64_t whole = values.sequence * layout->blockSize();
+    const int64_t seq = (values.seq + whole - 1) / whole * whole;
+    fail("H0130",
+         "--mesh seq=" + std::to_string(values.sequence) + " gives a rank " +
+             std::to_string(shard) + " of " + std::to_string(values.seq) +
+             " tokens, which cuts a block of " +
+             std::to_string(layout->blockSize()) +
+             " tokens of an attention layout",
+         "use --context ulysses, or --seq " + std::to_string(seq) +
+             " with a layout of that length, or smaller blocks");
+  }
+}
+
+/// Returns a warning if the weights were trained with layouts and the user
+/// gives none.
+static std::vector<std::string> warnOfDense(const ModelSpec &spec) {
+  if (!spec.model || spec.random)
+    return {};
+  std::string flags;
+  for (const io::LayoutFile &layout : io::layoutsOfModel(spec.directory)) {
+    const std::string file = spec.directory + "/" + layout.file;
+    if (int64_t(layout.layers.size()) == spec.layers)
+      flags += " --attention-layout " + file;
+    else
+      for (const std::string &layer : layout.layers)
+        flags += " --attention-layout " + layer + "=" + file;
+  }
+  if (flags.empty())
+    return {};
+  return {"H0143: the weights in " + spec.directory +
+          " were trained with layouts of attention, and this binary computes "
+          "dense attention; to compile with the layouts, add" +
+          flags};
+}
+
 std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
                                              ModelSpec &spec) {
   const Settings &values = settings.values;
   if (!settings.sparseAttention && values.attentionLayout.empty())
-    return {};
+    return warnOfDense(spec);
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
@@ -151,6 +197,7 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     }
     layout = known->second;
   }
+  requireWholeBlocks(values, spec);
   if (!hasBlindQueries)
     return {};
   return {"H0143: some queries attend to no key, because a row of their "

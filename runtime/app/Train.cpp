@@ -13,6 +13,7 @@
 #include "LogWriters.h"
 #include "MeasuredSteps.h"
 #include "ModelText.h"
+#include "SavedLayouts.h"
 #include "TrainData.h"
 #include "TrainReports.h"
 #include "heddle/runtime/app/Progress.h"
@@ -97,6 +98,7 @@ private:
   /// Submitted steps, including pending steps and the steps before a resume.
   int64_t done = 0;
   int64_t savedStep = -1;
+  bool hasNotedLayouts = false;
   bool isSound = true;   ///< The states are those after `done` steps.
   bool isEnough = false; ///< --stop-when-no-better has ended the run.
   /// An error that only this rank knows, such as a failed write to a log. It is
@@ -436,6 +438,8 @@ void Training::save() {
   savedStep = done;
   record(JsonLine("save").add("step", done).add("path", path));
   progress->line("saved " + path);
+  if (!contents.layouts.empty() && !std::exchange(hasNotedLayouts, true))
+    progress->line(noteOfLayouts(contents.layouts));
 }
 
 /// Called before an error ends the run. If all ranks know of the error and the

@@ -14,6 +14,7 @@
 #include "LoadProgress.h"
 #include "ModelText.h"
 #include "PackState.h"
+#include "SavedLayouts.h"
 #include "Warnings.h"
 #include "WeightCache.h"
 #include "heddle/runtime/app/InitialValues.h"
@@ -564,6 +565,7 @@ heddle::rt::describeCheckpoint(Session &session,
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
+  contents.layouts = layoutsOf(plan);
   // If several pipeline stages hold a state, such as tied embeddings, the first
   // of these stages saves it.
   SharedStates model(session), optimizer(session);

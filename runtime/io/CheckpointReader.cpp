@@ -349,6 +349,23 @@ static CheckpointState readState(const std::string &directory) {
   return state;
 }
 
+std::vector<LayoutFile> io::layoutsOfModel(const std::string &directory) {
+  std::vector<LayoutFile> layouts;
+  if (!isCheckpoint(directory))
+    return layouts;
+  JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
+  const JsonValue *files = json.find("layouts");
+  if (!files)
+    return layouts;
+  for (const JsonValue &file : files->elements()) {
+    LayoutFile &layout = layouts.emplace_back();
+    layout.file = file.at("file").asString();
+    for (const JsonValue &layer : file.at("layers").elements())
+      layout.layers.push_back(layer.asString());
+  }
+  return layouts;
+}
+
 std::optional<WeightSet> io::openMasters(const std::string &checkpoint) {
   std::string file = checkpoint + "/" + mastersFile;
   return pathExists(file) ? std::optional(openSafetensors(file)) : std::nullopt;
@@ -404,6 +421,9 @@ static nlohmann::ordered_json describe(const std::string &path) {
     out["plan"] = state.planHash;
     if (!state.optimizer.empty())
       out["optimizer"] = state.optimizer;
+    for (const LayoutFile &layout : layoutsOfModel(directory))
+      out["layouts"].push_back(
+          {{"file", layout.file}, {"layers", layout.layers}});
     for (const CheckpointPart &part : readManifest(directory))
       out["files"].push_back(
           {{"name", part.file}, {"bytes", part.bytes}, {"xxh3", part.digest}});
@@ -448,6 +468,14 @@ std::string io::inspectCheckpoint(const std::string &path, bool json) {
     for (const auto &file : all["files"])
       out << "file " << file["name"].get<std::string>() << ": " << file["bytes"]
           << " bytes, xxh3 " << file["xxh3"].get<std::string>() << "\n";
+  if (all.contains("layouts"))
+    for (const auto &layout : all["layouts"]) {
+      std::string layers;
+      for (const auto &layer : layout["layers"])
+        layers += (layers.empty() ? "" : ", ") + layer.get<std::string>();
+      out << "attention layout " << layout["file"].get<std::string>() << ": "
+          << layers << "\n";
+    }
   for (const auto &tensor : all["tensors"])
     out << "tensor " << tensor["name"].get<std::string>() << ": "
         << tensor["dtype"].get<std::string>() << " "

@@ -99,7 +99,8 @@ static nlohmann::ordered_json dataToJson(const DataState &data) {
   return json;
 }
 
-static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
+static nlohmann::ordered_json stateToJson(const CheckpointContents &contents) {
+  const CheckpointState &state = contents.state;
   nlohmann::ordered_json json;
   json["step"] = state.step;
   json["skipped"] = state.step - state.updates.updates();
@@ -119,6 +120,9 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   json["plan"] = state.planHash;
   json["optimizer"] = state.optimizer;
   json["hyperparameters"] = {{"told", state.told}, {"used", state.used}};
+  for (const LayoutFile &layout : contents.layouts)
+    json["layouts"].push_back(
+        {{"file", layout.file}, {"layers", layout.layers}});
   return json;
 }
 
@@ -129,7 +133,18 @@ static void writeTexts(const std::string &directory,
   for (const std::string &source : contents.copies)
     if (pathExists(source))
       recorder.addCopy(fs::path(source).filename().string(), source);
-  recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
+  for (const LayoutToSave &layout : contents.layouts) {
+    WrittenFile written = writeSafetensors(
+        directory + "/" + layout.file,
+        {{"layout",
+          "U8",
+          {layout.heads, layout.blocks, layout.blocks},
+          layout.bits.data(),
+          {}}},
+        {{"format", "pt"}, {"block", std::to_string(layout.block)}});
+    recorder.record(layout.file, written.bytes, written.digest);
+  }
+  recorder.addText(stateFile, stateToJson(contents).dump(1) + "\n");
 }
 
 /// Returns the names of the safetensors files of a checkpoint, and the tensors

@@ -12,6 +12,7 @@
 //   DIR/step-000200/heddle/masters.safetensors    fp32 values, if rounded
 //   DIR/step-000200/heddle/optimizer.safetensors  exp_avg.NAME, exp_avg_sq.NAME
 //   DIR/step-000200/heddle/state.json             step, seed, data position ...
+//   DIR/step-000200/heddle/attention_layout.0.safetensors  if there are layouts
 //   DIR/step-000200/heddle/manifest.json          size, checksum of every file
 //   DIR/latest                                    "step-000200"
 //
@@ -102,6 +103,19 @@ struct CheckpointState {
   std::vector<SavedStep> saved;
 };
 
+/// A file of a checkpoint with a layout of block-sparse attention.
+struct LayoutFile {
+  std::string file;                ///< The path in the checkpoint.
+  std::vector<std::string> layers; ///< The layers with it, such as `h.0`.
+};
+
+/// A layout of block-sparse attention to save.
+struct LayoutToSave : LayoutFile {
+  int64_t heads = 0, blocks = 0; ///< The shape is [heads, blocks, blocks].
+  int64_t block = 0;             ///< Tokens of a block.
+  std::vector<uint8_t> bits;     ///< 1 for a block that is computed, else 0.
+};
+
 struct CheckpointContents {
   nlohmann::json config; ///< config.json
   std::vector<SharedTensor> model;
@@ -113,6 +127,7 @@ struct CheckpointContents {
   /// Files that are copied beside the weights if they exist, such as
   /// tokenizer.json.
   std::vector<std::string> copies;
+  std::vector<LayoutToSave> layouts;
 };
 
 /// Creates a directory, locks it for the checkpoints of this process, and
@@ -153,6 +168,10 @@ std::string saveCheckpoint(const std::string &directory,
 /// else the checkpoint in `path` that the file `latest` names. Throws H0360 if
 /// neither exists.
 std::string resolveCheckpoint(const std::string &path);
+
+/// Returns the layouts with which the model in a directory was trained. Returns
+/// nothing for a directory that is no checkpoint.
+std::vector<LayoutFile> layoutsOfModel(const std::string &directory);
 
 /// Returns the directory of the model that `path` means: the latest checkpoint
 /// if `path` is a `--save` directory, else `path` itself. Throws H0365 when
