@@ -81,6 +81,9 @@ static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
     spec.positionsLocation = {path, int64_t(place.getLine()),
                               int64_t(place.getColumn())};
   for (auto state : model.getOps<nn::StateOp>()) {
+    // A constant has its value in the module.
+    if (state.getRole() == nn::StateRole::Constant)
+      continue;
     config::ParameterSpec &parameter = spec.parameters.emplace_back();
     parameter.name = state.getSymName().str();
     parameter.shape = state.getTensorType().getShape().vec();
