@@ -49,8 +49,6 @@ PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
       partPages(op.getPartPages()), numParts(op.getNumParts()) {
   spec.scale = op.getHeads().getScale().convertToDouble();
   spec.softcap = op.getHeads().getSoftcap().convertToDouble();
-  if (op.getMask().getWindow() < a.rowPages * a.pageTokens)
-    spec.window = op.getMask().getWindow();
   shape = chooseShape();
 }
 
@@ -146,13 +144,13 @@ void PagedMapper::findQueries(Value ofRow, Value tile) {
   Value query = c.add(firstQuery, lane);
   Value exists = c.both(c.less(lane, shape.queries), c.less(query, queries));
   keyEnd = a.countKeys(row, c.div(query, group), exists);
-  keyBegin = c.constant(0);
   blockEnd =
       acrossWarp(keyEnd, [&](Value x, Value y) { return i32.max(x, y); });
   blockBegin = c.constant(0);
-  if (!spec.window)
+  keyBegin = codegen::firstVisibleKey(op.getMask(), a.rowPages * a.pageTokens,
+                                      i32, keyEnd);
+  if (!keyBegin)
     return;
-  keyBegin = i32.max(i32.sub(keyEnd, c.constant(spec.window)), 0);
   Value seen = i32.select(c.less(c.constant(0), keyEnd), keyBegin, blockEnd);
   blockBegin =
       acrossWarp(seen, [&](Value x, Value y) { return i32.min(x, y); });

@@ -11,6 +11,7 @@
 
 #include "CacheAddresses.h"
 #include "PagedJoin.h"
+#include "heddle/Codegen/Common/Attention.h"
 
 using namespace mlir;
 
@@ -47,9 +48,10 @@ void PagedJoinMapper::emitFeature(Value item) {
   Value token = c.div(item, dims * heads);
   Value count = a.countKeys(c.div(token, a.tokens), c.rem(token, a.tokens),
                             /*exists=*/{});
-  Value first = c.constant(0);
-  if (int64_t window = op.getMask().getWindow())
-    first = a.i32.max(a.i32.sub(count, c.constant(window)), 0);
+  Value first = codegen::firstVisibleKey(
+      op.getMask(), std::numeric_limits<int64_t>::max(), a.i32, count);
+  if (!first)
+    first = c.constant(0);
   Value parts = a.pointerOf(op.getParts());
   PagedJoin join(c);
   SmallVector<Value> none = join.none(/*features=*/1);

@@ -112,7 +112,7 @@ private:
 
   nn::PagedAttentionOp op;
   nn::CacheWriteOp write;
-  codegen::AttentionSpec spec; ///< Only factors and the window.
+  codegen::AttentionSpec spec; ///< Only factors.
   KernelFrame f;
   ThreadCode c;
   CacheAddresses a;
@@ -131,7 +131,8 @@ private:
   Value maxima, chunkMaxima, chunkSums;
   std::optional<PagedLoader> loader;
   Value thread, warp, lane, row, kvHead, firstQuery;
-  Value keyEnd, keyBegin;     ///< The keys that the lane's query sees.
+  /// The keys that the lane's query sees. The begin is null if it is 0 for all.
+  Value keyEnd, keyBegin;
   Value blockEnd, blockBegin; ///< The keys that some query of the block sees.
 };
 

@@ -155,7 +155,7 @@ void PagedMapper::hide(const PartKeys &part, Values &scores) {
   };
   for (int64_t i = 0; i < tiles->scoreRows(); ++i) {
     Value end = boundOf(keyEnd, i);
-    Value begin = spec.window ? boundOf(keyBegin, i) : Value();
+    Value begin = keyBegin ? boundOf(keyBegin, i) : Value();
     for (int64_t j = 0; j < tiles->scoreColumns(); ++j) {
       Value key = tiles->scoreKey(j);
       Value &score = scores[tiles->scoreIndex(i, j)];
