@@ -93,7 +93,7 @@ void roundRow(std::vector<double> &x, int64_t groups, int64_t block) {
       largest = std::max(largest, static_cast<float>(std::abs(x[i])));
     float scale = largest / most, factor = most / largest;
     for (; first < end; ++first)
-      x[first] = scale * std::nearbyint(x[first] * factor);
+      x[first] = scale * std::nearbyint(static_cast<float>(x[first]) * factor);
   }
 }
 
