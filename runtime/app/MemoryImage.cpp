@@ -13,6 +13,7 @@
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/UploadRing.h"
 #include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/RoundUp.h"
 
 #include <algorithm>
 #include <atomic>
@@ -31,10 +32,6 @@ using namespace heddle::rt;
 static constexpr char form[] = "heddle-image-1";
 
 static constexpr int64_t hugePage = Arena::hugePageBytes;
-
-static int64_t roundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 namespace {
 
@@ -101,12 +98,12 @@ MemoryImage::MemoryImage(Device &device, ThreadPool &threads,
   for (const ImagePart &part : given) {
     int64_t within = part.offset % hugePage;
     int64_t file =
-        roundUp(std::max<int64_t>(end - within, 0), hugePage) + within;
+        io::roundUp(std::max<int64_t>(end - within, 0), hugePage) + within;
     parts.push_back({part, file});
     end = file + part.bytes;
     isSeen &= device.map(part.begin) != nullptr;
     for (int64_t at = file; at < end;) {
-      int64_t next = std::min(end, roundUp(at + 1, hugePage));
+      int64_t next = std::min(end, io::roundUp(at + 1, hugePage));
       blocks.push_back({part.begin + (at - file), next - at, at});
       at = next;
     }
@@ -218,7 +215,7 @@ MemoryImage::readChecksums(int file, const std::string &path) const {
 
 MemoryImage::Pages MemoryImage::pagesOf(const StoredPart &part) {
   int64_t page = Arena::pageSize();
-  int64_t first = roundUp(part.offset, page);
+  int64_t first = io::roundUp(part.offset, page);
   int64_t last = (part.offset + part.bytes) / page * page;
   return {first - part.offset, std::max<int64_t>(last - first, 0)};
 }
@@ -272,7 +269,7 @@ bool MemoryImage::isHuge() const {
   std::vector<const volatile char *> touched;
   int64_t huge = 0;
   for (const StoredPart &part : parts) {
-    int64_t first = roundUp(part.offset, hugePage);
+    int64_t first = io::roundUp(part.offset, hugePage);
     int64_t last = (part.offset + part.bytes) / hugePage * hugePage;
     for (int64_t at = first; at < last; at += hugePage)
       touched.push_back(device.map(part.begin + (at - part.offset)));

@@ -7,15 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Staging.h"
+#include "heddle/runtime/io/RoundUp.h"
 
 #include <algorithm>
 
 using namespace heddle;
 using namespace heddle::rt;
-
-static int64_t roundUp(int64_t bytes, int64_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 StagingBuffers::StagingBuffers(Device &device) : device(device) {
   for (Buffer &buffer : buffers)
@@ -24,7 +21,7 @@ StagingBuffers::StagingBuffers(Device &device) : device(device) {
 
 void StagingBuffers::reserve(int64_t bytes) {
   constexpr int64_t page = 4096;
-  size = std::max(size, roundUp(bytes, page));
+  size = std::max(size, io::roundUp(bytes, page));
 }
 
 char *StagingBuffers::at(int64_t run) {
@@ -58,7 +55,7 @@ Staging::Staging(Session &session, const LoadedProgram &program,
     if (value.numBytes() == 0 || device.map(value.address))
       return;
     values.push_back({&value, bytes, isResult});
-    bytes += roundUp(value.numBytes(), line);
+    bytes += io::roundUp(value.numBytes(), line);
   };
   for (size_t i = 0; i < program.program().inputs.size(); ++i)
     add(program.input(i), false);

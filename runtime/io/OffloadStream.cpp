@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/OffloadStream.h"
+#include "heddle/runtime/io/RoundUp.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -107,9 +108,8 @@ void OffloadStream::forEachPiece(int64_t offset, int64_t bytes, F visit) const {
   }
 }
 
-static int64_t roundUp(int64_t bytes) {
-  return (bytes + OffloadFile::pageBytes - 1) / OffloadFile::pageBytes *
-         OffloadFile::pageBytes;
+static int64_t toPages(int64_t bytes) {
+  return roundUp(bytes, OffloadFile::pageBytes);
 }
 
 void OffloadStream::read(OffloadFile &file, int64_t offset, void *target,
@@ -117,7 +117,7 @@ void OffloadStream::read(OffloadFile &file, int64_t offset, void *target,
   std::lock_guard<std::mutex> lock(detouring);
   char *to = static_cast<char *>(target), *pages = detour();
   forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
-    moveNow({false, &file, page, pages, roundUp(first + count)});
+    moveNow({false, &file, page, pages, toPages(first + count)});
     memcpy(to, pages + first, count);
     to += count;
   });
@@ -129,7 +129,7 @@ void OffloadStream::write(OffloadFile &file, int64_t offset, const void *source,
   const char *from = static_cast<const char *>(source);
   char *pages = detour();
   forEachPiece(offset, bytes, [&](int64_t page, int64_t first, int64_t count) {
-    int64_t whole = roundUp(first + count);
+    int64_t whole = toPages(first + count);
     if (first + count != whole || first != 0)
       moveNow({false, &file, page, pages, whole});
     memcpy(pages + first, from, count);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cuda/NonfiniteKernel.h"
+#include "heddle/runtime/io/RoundUp.h"
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -110,7 +111,7 @@ NonfiniteKernel::NonfiniteKernel(const Driver &driver, Device &device,
   auto tableBytes = int64_t(table.size() * sizeof(TableEntry));
   memory.emplace(
       device, MemoryRequest{MemoryKind::Device,
-                            (tableOffset + tableBytes + page - 1) / page * page,
+                            io::roundUp(tableOffset + tableBytes, page),
                             doing});
   device.copyIn(Stream::Compute, memory->address() + tableOffset, table.data(),
                 tableBytes);
