@@ -302,6 +302,19 @@ class Quantize(h.HeddleTest):
             (actual == self.logits(emulated(binary), "--decode", **h.LIGHT)).all())
         self.assertLess(numpy.abs(actual - expected).max(), 1e-3)
 
+    def test_codes_of_awq_on_gpus(self):
+        """The same binary on a CPU, and on emulated GPUs token by token; and the values
+        of the codes on a CPU."""
+        config, weights = self.model(num_key_value_heads=4)
+        coded, values = self.coded(config, weights, "awq", 4, 16, version="gemm")
+        binary = self.serving(coded, "--target", "x86-64,sm_90")
+        actual = self.logits(emulated(binary), **h.LIGHT)
+        self.assertTrue(
+            (actual == self.logits(emulated(binary), "--decode", **h.LIGHT)).all())
+        for expected in self.logits(binary), self.logits(
+                self.serving(values, output="of-values")):
+            self.assertLess(numpy.abs(actual - expected).max(), 1e-3)
+
     @h.needs_mpi
     def test_inputs_in_another_order_of_ranks(self):
         coded, values = self.reordered(8)
