@@ -41,7 +41,7 @@ static Product describe(nn::LinearOp op) {
   return product;
 }
 
-static Product describe(nn::PackedLinearOp op) {
+Product describe(nn::PackedLinearOp op) {
   Product product;
   product.op = op;
   product.a = op.getInput();

@@ -96,6 +96,62 @@ Value combineElements(KernelFrame &f, const codegen::RowReduction &reduction,
   return parts.front();
 }
 
+RowProducts::RowProducts(ValueRange results, size_t rank) {
+  for (Operation *op : codegen::producingGenerics(results)) {
+    auto generic = cast<linalg::GenericOp>(op);
+    Operation *last =
+        generic.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+    if (generic.getNumReductionLoops() || generic->getNumResults() != 1 ||
+        !isa_and_nonnull<arith::MulFOp>(last) ||
+        static_cast<size_t>(nn::tensorOf(generic.getResult(0)).getRank()) !=
+            rank ||
+        !last->getResult(0).getType().isF32())
+      continue;
+    RowProduct product = {generic.getResult(0), {}};
+    for (Operation *needed : codegen::producingGenerics(product.value))
+      if (cast<linalg::GenericOp>(needed).getNumReductionLoops())
+        product.open.insert(needed);
+    if (!product.open.empty())
+      products.push_back(std::move(product));
+  }
+}
+
+LogicalResult RowProducts::bind(KernelFrame &f,
+                                ArrayRef<codegen::RowReduction> reductions,
+                                ArrayRef<SmallVector<Value>> rows) {
+  for (RowProduct &product : products) {
+    if (product.open.empty())
+      continue;
+    for (const codegen::RowReduction &reduction : reductions)
+      product.open.erase(reduction.op);
+    if (!product.open.empty())
+      continue;
+    SmallVector<std::pair<SmallVector<Value>, Value>> known;
+    for (const SmallVector<Value> &row : rows) {
+      // Outside of the scope, nothing knows the product.
+      ElementEmitter::Scope scope(f.emitter);
+      FailureOr<Value> value = f.emitter.element(product.value, row);
+      if (failed(value))
+        return failure();
+      // All lanes have the same value. What a lane gets from another one is no
+      // product.
+      Value shuffled =
+          f.builder
+              .create<mlir::gpu::ShuffleOp>(f.loc, *value, 0, warpSize,
+                                            mlir::gpu::ShuffleMode::IDX)
+              .getShuffleResult();
+      known.emplace_back(row, shuffled);
+    }
+    f.emitter.bind(product.value, [known](ElementEmitter::Indices at) -> Value {
+      for (const auto &[row, value] : known)
+        if (at == ArrayRef<Value>(row))
+          return value;
+      return {};
+    });
+  }
+  return success();
+}
+
 Value addFloats(KernelFrame &f, Value a, Value b) {
   return f.builder.create<arith::AddFOp>(f.loc, a, b);
 }

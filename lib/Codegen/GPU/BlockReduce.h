@@ -13,10 +13,7 @@
 #define HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H
 
 #include "KernelFrame.h"
-
-namespace heddle::codegen {
-struct RowReduction;
-} // namespace heddle::codegen
+#include "heddle/Codegen/Common/RowsForm.h"
 
 namespace heddle::gpu {
 
@@ -49,6 +46,32 @@ acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
 mlir::Value combineElements(KernelFrame &f,
                             const codegen::RowReduction &reduction,
                             mlir::Value terms);
+
+/// Binds values of rows that depend on reductions, such as means, as soon as
+/// these are bound. In later code they are no products, which LLVM or ptxas
+/// would add to something without rounding them first, depending on where the
+/// products are computed. So elements have the same bits wherever a kernel
+/// computes a row.
+class RowProducts {
+public:
+  /// `results` are the values that the kernel computes of rows. A row has as
+  /// many indices as `rank` says.
+  RowProducts(mlir::ValueRange results, size_t rank);
+
+  /// Binds the products of those `rows`, lists of indices, that a thread
+  /// computes. The results of `reductions` have just been bound.
+  mlir::LogicalResult bind(KernelFrame &f,
+                           llvm::ArrayRef<codegen::RowReduction> reductions,
+                           llvm::ArrayRef<llvm::SmallVector<mlir::Value>> rows);
+
+private:
+  struct RowProduct {
+    mlir::Value value;
+    /// The reductions on which it depends that are not bound yet.
+    llvm::SmallPtrSet<mlir::Operation *, 2> open;
+  };
+  llvm::SmallVector<RowProduct> products;
+};
 
 /// Emits the sum of two floats.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);

@@ -244,6 +244,10 @@ void ElementEmitter::define(Value tensor, Indices leading, Value values) {
                    {values, isVector ? Element::Vector : Element::Uniform});
 }
 
+void ElementEmitter::defineElement(Value tensor, Indices indices, Value value) {
+  evaluator.define(tensor, pointOf(indices), {value});
+}
+
 FailureOr<Value> ElementEmitter::terms(linalg::GenericOp reduction,
                                        Indices leading) {
   return checked(ofChunk(evaluator.term(reduction, chunkPoint(leading))));

@@ -82,6 +82,9 @@ public:
   /// uses `values` instead of computing them. `values` is a vector or a scalar,
   /// as `elements` returns it.
   void define(mlir::Value tensor, Indices leading, mlir::Value values);
+  /// Defines one element of `tensor`, which later code in the current scope
+  /// uses instead of computing it.
+  void defineElement(mlir::Value tensor, Indices indices, mlir::Value value);
   /// Emits one iteration of the body of `op`, with `outputs` as the values of
   /// its output operands. Returns the values that the body yields.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>

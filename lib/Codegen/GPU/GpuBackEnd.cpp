@@ -44,6 +44,13 @@ public:
     rules.rowAlignment = heddle::gpu::sectorBytes;
     rules.packedLayout = nn::PackedLayout::Fragments;
     rules.joinsPackedProducts = true;
+    rules.rowsOfPrologues = heddle::gpu::mostNormedRows;
+    rules.blocksComputePrologues = true;
+    rules.refusalOfPrologue = [this](nn::PackedLinearOp product,
+                                     ArrayRef<Operation *> rows) {
+      return heddle::gpu::refusalOfNorm(product, rows,
+                                        *heddle::gpu::findChip(wordOf(chip)));
+    };
     return rules;
   }
   void registerDialects(DialectRegistry &registry) const override {

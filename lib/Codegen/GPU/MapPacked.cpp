@@ -11,11 +11,12 @@
 // product has blocks of its own.
 //
 // If inputs are rounded to int8 (`input_block`), a launch before the products
-// writes their codes and scales to scratch memory.
+// writes their codes and scales to scratch memory. If the kernel computes the
+// rows by a norm, each block computes all of them (NormedRows).
 //
 //===----------------------------------------------------------------------===//
 
-#include "PackedTiles.h"
+#include "NormedRows.h"
 #include "ProductResults.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -27,9 +28,6 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// Shared memory that a block may have on every chip (sm_80).
-constexpr int64_t mostSharedBytes = 163 * 1024;
-
 /// Products whose results are computed together, by the same blocks.
 struct JointProducts {
   llvm::SmallBitVector products; ///< Of the kernel's products.
@@ -45,7 +43,12 @@ public:
                                    [&](const codegen::Product &product) {
                                      return FragmentShape(product, chip);
                                    })),
-        rounded(shapes.front()) {}
+        rounded(shapes.front()) {
+    if (!isa<BlockArgument>(first().a))
+      normed.emplace(kernel, first().a, shapes.front());
+    for (FragmentShape &shape : shapes)
+      shape.keepsRows = normed.has_value();
+  }
 
   MappedKernel run();
 
@@ -56,6 +59,7 @@ private:
     return llvm::divideCeil(first().m, shapes.front().tileRows);
   }
   void choosePanels();
+  void divideMemory();
   llvm::SmallBitVector productsOf(Value value) const;
   LogicalResult startFrame(StringRef suffix);
   LogicalResult emitRounding();
@@ -72,11 +76,13 @@ private:
   const Chip &chip;
   SmallVector<FragmentShape> shapes;
   RoundedInputs rounded;
+  std::optional<NormedRows> normed; ///< Null: rows are an argument.
   SmallVector<JointProducts> joint;
   std::unique_ptr<KernelFrame> frame;
   std::unique_ptr<ThreadCode> code;
   Value memory, firstRow;
   int64_t sharedBytes = 0;
+  bool hasFailed = false;
   SmallVector<MappedLaunch, 2> launches;
 };
 } // namespace
@@ -170,8 +176,11 @@ void PackedMapper::choosePanels() {
     return blocks * rowTiles();
   };
   int64_t panels = 1;
-  // An element of a row has 16 bits, and a panel 16 outputs.
-  if (shapes.front().isMma && first().m > shapes.front().weight.bits) {
+  // An element of a row has 16 bits, and a panel 16 outputs. A block issues
+  // about as many instructions to compute a row by a norm as for the panel's
+  // share of twice as many bytes.
+  int64_t rows = normed ? 2 * first().m : first().m;
+  if (shapes.front().isMma && rows > shapes.front().weight.bits) {
     if (4 * blocksOf(8) >= 3 * chip.multiprocessors)
       panels = 8;
     else if (first().m > manyRows || 3 * blocksOf(4) >= chip.multiprocessors)
@@ -179,6 +188,25 @@ void PackedMapper::choosePanels() {
   }
   for (FragmentShape &shape : shapes)
     shape.setPanels(panels);
+}
+
+/// Chooses how much memory rings have beside the rows that a block computes:
+/// two blocks fit on a multiprocessor, if each has enough copies under way
+/// then.
+void PackedMapper::divideMemory() {
+  constexpr int64_t least = 48 * 1024, most = 144 * 1024;
+  if (!normed)
+    return;
+  size_t products = 1;
+  for (const JointProducts &of : joint)
+    products = std::max(products, of.products.count());
+  int64_t others = normed->bytes() + static_cast<int64_t>(products) *
+                                         PanelSums::sumBytes(shapes.front());
+  for (FragmentShape &shape : shapes) {
+    int64_t ofHalf = std::min(shape.ringMemory, chip.halfBytes() - others);
+    shape.ringMemory =
+        ofHalf >= least ? ofHalf : std::min(most, chip.blockBytes() - others);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -217,7 +245,8 @@ LogicalResult PackedMapper::emitResults(const JointProducts &of, Value panels,
 LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panels) {
   ThreadCode &c = *code;
   SmallVector<SumsInMemory> sums;
-  int64_t bytes = 0;
+  int64_t bytes = 0, ofRows = normed ? normed->bytes() : 0;
+  Value rings = c.at(memory, ofRows);
   size_t last = of.products.count() - 1;
   for (int i : of.products.set_bits()) {
     auto ofProduct = std::make_unique<PanelSums>(*frame, c, shapes[i],
@@ -229,12 +258,19 @@ LogicalResult PackedMapper::emitJoint(const JointProducts &of, Value panels) {
         !shapes[i].warpsDivideK() && sums.size() == last &&
         (last == 0 || ofProduct->sumBytes() <= ofProduct->ringBytes());
     int64_t first = takesRing ? 0 : bytes;
-    Value at = c.at(memory, first);
-    ofProduct->emit(memory, at);
+    Value at = c.at(rings, first);
+    auto computeRows = [&] {
+      hasFailed |= failed(normed->emit(*frame, c, memory));
+    };
+    // The first product of a block computes its rows.
+    if (sums.empty())
+      ofProduct->emit({rings, at, memory}, computeRows);
+    else
+      ofProduct->emit({rings, at, memory}, nullptr);
     bytes = std::max(bytes, first + ofProduct->sumBytes());
     sums.emplace_back(std::move(ofProduct), at);
   }
-  sharedBytes = std::max(sharedBytes, bytes);
+  sharedBytes = std::max(sharedBytes, ofRows + bytes);
   c.barrier();
   return emitResults(of, panels, sums);
 }
@@ -282,10 +318,17 @@ LogicalResult PackedMapper::emitProducts() {
 MappedKernel PackedMapper::run() {
   if (std::string why = findJoint(); !why.empty())
     return MappedKernel::no(why);
+  if (normed && !normed->reason().empty())
+    return MappedKernel::no(normed->reason());
+  if (normed &&
+      llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
+    return MappedKernel::no("a product that overwrites an operand, while other "
+                            "blocks compute its rows");
   choosePanels();
+  divideMemory();
   bool isDone = rounded.scratchBytes() == 0 || succeeded(emitRounding());
-  isDone = isDone && succeeded(emitProducts());
-  bool fits = sharedBytes <= mostSharedBytes;
+  isDone = isDone && succeeded(emitProducts()) && !hasFailed;
+  bool fits = sharedBytes <= chip.blockBytes();
   if (isDone && fits)
     return {launches, rounded.scratchBytes(), ""};
   for (const MappedLaunch &launch : launches)
@@ -305,8 +348,6 @@ FailureOr<MappedKernel> mapPackedProducts(planir::KernelOp kernel,
   if (failed(codegen::verifyLayout(products, nn::PackedLayout::Fragments)))
     return failure();
   const codegen::Product &first = products.front();
-  if (!isa<BlockArgument>(first.a))
-    return MappedKernel::no("a product of rows that its kernel computes");
   FragmentShape shape(first, chip);
   if (shape.inputBlock > 0 && shape.inputBlock % shape.halfInputs() != 0 &&
       shape.inputBlock < shape.weight.groupLength())

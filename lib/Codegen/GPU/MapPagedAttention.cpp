@@ -20,18 +20,14 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-/// The most bytes of shared memory that a block may use. Every supported chip
-/// offers a block at least this many.
-constexpr int64_t maxSharedBytes = 160 * 1024;
 /// The most bytes of keys and values under way in a block: of a block that goes
 /// over all parts, and of a block that computes single parts. With more bytes,
 /// a multiprocessor would run fewer blocks, and nothing would be fetched while
 /// one of them multiplies.
 constexpr int64_t ringBytes = 56 * 1024, ringBytesOfPart = 92 * 1024;
-/// The shared memory that each block takes beside its own, and the most blocks
-/// of a multiprocessor. Blocks that compute single parts share these parts out
-/// among them.
-constexpr int64_t reservedBytes = 1024, mostBlocks = 8;
+/// The most blocks of a multiprocessor that compute single parts, and share
+/// these out among them.
+constexpr int64_t mostBlocks = 8;
 /// The most bytes of a tile of values.
 constexpr int64_t maxValueBytes = 36 * 1024;
 /// The most warps of a block.
@@ -94,9 +90,8 @@ Value PagedMapper::reserve(int64_t bytes) {
 /// that compute single parts, two fit into a multiprocessor.
 int64_t PagedMapper::mostRingBytes(const Chip &chip) {
   if (!op.getInParts())
-    return std::min(ringBytes, maxSharedBytes - sharedBytes);
-  return std::min(ringBytesOfPart,
-                  chip.sharedBytes / 2 - reservedBytes - sharedBytes);
+    return std::min(ringBytes, chip.blockBytes() - sharedBytes);
+  return std::min(ringBytesOfPart, chip.halfBytes() - sharedBytes);
 }
 
 /// Divides shared memory. If all keys and values of a part fit, they are
@@ -362,7 +357,7 @@ Value PagedMapper::countParts() {
 LogicalResult PagedMapper::emitParts(const Chip &chip) {
   int64_t ofPart = a.rows * a.kv * queryTiles();
   int64_t perMultiprocessor = std::clamp<int64_t>(
-      chip.sharedBytes / (sharedBytes + reservedBytes), 1, mostBlocks);
+      chip.sharedBytes / (sharedBytes + Chip::reservedBytes), 1, mostBlocks);
   int64_t blocks =
       std::min(ofPart * numParts, chip.multiprocessors * perMultiprocessor);
   LogicalResult result = success();

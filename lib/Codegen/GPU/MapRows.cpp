@@ -84,6 +84,7 @@ private:
   std::optional<RowMemory> memory;
   /// The kernel's sums over rows, and a thread's sums of the rows so far.
   std::optional<RowSums> sums;
+  std::optional<RowProducts> products;
   SmallVector<Value> running;
   Walk walk; ///< The walk of the current round.
   /// The shape of the tensors of the current pass over the columns. It is a
@@ -300,6 +301,10 @@ LogicalResult RowMapper::emitRow(Value row) {
   ElementEmitter::Scope scope(f.emitter);
   this->row = row;
   rowIndices = f.delinearize(row, form.rowDims());
+  SmallVector<Value> results;
+  for (unsigned i = 0; i < form.numResults(); ++i)
+    results.push_back(form.result(i));
+  products.emplace(results, rowIndices.size());
   if (memory)
     memory->beginRow();
   bool keeps = !memory && !layout->keptRowsAndResults().empty();
@@ -450,6 +455,8 @@ LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
                                                                    : Value();
                    });
   }
+  if (failed(products->bind(f, round.reductions, {rowIndices})))
+    return fail(f.emitter.reason());
   return success();
 }
 

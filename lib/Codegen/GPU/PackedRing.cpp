@@ -29,9 +29,7 @@ PackedRing::PackedRing(ThreadCode &c, const FragmentShape &shape,
 //===----------------------------------------------------------------------===//
 
 int64_t PackedRing::rowBytes() const {
-  return unit.reader().isAligned()
-             ? unit.reader().storedRows() * unit.reader().rowBytes()
-             : 0;
+  return unit.reader().areCopied() ? unit.reader().slotBytes() : 0;
 }
 
 int64_t PackedRing::slotBytes() const {
@@ -47,9 +45,9 @@ int64_t PackedRing::ringBytes() const {
 /// Returns the number of slots: with two blocks on a multiprocessor, at least
 /// 32 KiB of the weight are under way if few rows are multiplied.
 int64_t PackedRing::stages() const {
-  constexpr int64_t most = 8, least = 2, sharedBytes = 72 * 1024;
+  constexpr int64_t most = 8, least = 2;
   int64_t rings = shape.warpsDivideK() ? shape.warps() : 1;
-  return std::clamp(sharedBytes / (rings * slotBytes()), least, most);
+  return std::clamp(shape.ringMemory / (rings * slotBytes()), least, most);
 }
 
 int64_t PackedRing::groupBytes(int64_t table) const {
@@ -169,7 +167,8 @@ Value PackedRing::sourceAfter(int64_t source, Value pointer) {
   return c.at(pointer, source == 0 ? wordBytes() : unit.reader().rowBytes());
 }
 
-void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
+void PackedRing::start(Value memory, Value firstStep, Value endOfSteps,
+                       Value resident, llvm::function_ref<void()> computeRows) {
   first = firstStep;
   end = endOfSteps;
   Value thread = c.threadId(), warp = c.div(thread, warpSize);
@@ -193,11 +192,32 @@ void PackedRing::start(Value memory, Value firstStep, Value endOfSteps) {
         shape.panelsOfBlock * warpSize, firstRow, first));
     unit.prepareLoads(rows);
   }
+  if (shape.keepsRows)
+    unit.prepareLoads(resident);
   // Another product may have used the ring before.
   synchronize();
   if (hasTables())
     startTables();
-  startFirstSteps();
+  if (!shape.keepsRows)
+    return startFirstSteps();
+  startFirstWords();
+  if (!computeRows)
+    return;
+  if (shape.beginsEarly)
+    waitForKernelsBefore(c.builder, c.loc);
+  computeRows();
+}
+
+/// Starts the copies of the words of the first steps.
+void PackedRing::startFirstWords() {
+  for (int64_t stage = 0; stage < stages() - 1; ++stage) {
+    {
+      InsideIf inside(c, c.less(c.add(first, stage), end));
+      startWords(c.wide(c.constant(stage * slotBytes())), sources[0]);
+    }
+    c.commitCopies();
+    sources[0] = sourceAfter(0, sources[0]);
+  }
 }
 
 /// Starts the copies of as many steps as there are slots but one. If the kernel
@@ -258,6 +278,8 @@ SmallVector<Value> PackedRing::advance(Value step, ValueRange state) {
   slot = reading;
   if (rowBytes() > 0)
     unit.reader().setSlot(slot);
+  else if (shape.keepsRows)
+    unit.reader().setSlot(c.wide(c.mul(step, unit.reader().slotBytes())));
   Value after = c.add(reading, c.wide(c.constant(slotBytes())));
   Value isSlot =
       c.create<arith::CmpIOp>(arith::CmpIPredicate::ult, after,

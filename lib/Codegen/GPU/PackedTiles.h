@@ -14,6 +14,7 @@
 //   RowReader      loads the elements of x that a lane multiplies
 //   PackedUnit     unpacks words and multiplies them, on tensor cores or by FMA
 //   PanelSums      the loop over a panel, and its sums
+//   NormedRows     computes rows of x, if a norm is in the kernel
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,6 +68,12 @@ struct FragmentShape {
   /// Whether copies of the weight start before the kernels before this one have
   /// ended (KernelOrder.h).
   bool beginsEarly = false;
+  /// Whether shared memory has all rows of x, because the kernel computes them
+  /// (NormedRows).
+  bool keepsRows = false;
+  /// The most bytes of the rings of a block: two blocks fit on a
+  /// multiprocessor.
+  int64_t ringMemory = 72 * 1024;
 
   /// Sets how many panels a block multiplies.
   void setPanels(int64_t count);
@@ -84,6 +91,9 @@ struct FragmentShape {
   int64_t halvesOfChunk() const;
   bool warpsDivideK() const { return panelsOfBlock == 1; }
   int64_t warps() const { return warpsDivideK() ? parts : panelsOfBlock; }
+  /// Rows of a tile that shared memory has. If x has fewer rows than a
+  /// fragment, lanes of the others load the last one: nothing reads their sums.
+  int64_t storedRows() const;
   int64_t rowsOfWarp() const { return tileRows / panelsOfWarp; }
   /// The index in the block of the first panel of this thread's warp.
   mlir::Value firstPanel(ThreadCode &c) const;
@@ -131,6 +141,9 @@ public:
   RowReader(ThreadCode &c, const FragmentShape &shape, mlir::Value memory,
             mlir::Type element, int64_t stride)
       : c(c), shape(shape), memory(memory), element(element), stride(stride) {}
+  /// Rows that shared memory has: step after step, each as a slot has them.
+  RowReader(ThreadCode &c, const FragmentShape &shape, mlir::Type element)
+      : RowReader(c, shape, /*memory=*/{}, element, shape.weight.inputs()) {}
 
   /// What a lane loads: the elements of a row that a word is multiplied by.
   struct Position {
@@ -146,14 +159,15 @@ public:
   llvm::SmallVector<mlir::Value> load(const Position &place,
                                       bool asPairs) const;
 
-  /// Whether the ring can have rows: cp.async copies aligned units of 16 bytes.
-  bool isAligned() const {
-    return !shape.isPadded() && stride * elementBytes() % accessBytes == 0;
+  /// Whether the ring has rows: cp.async copies aligned units of 16 bytes.
+  bool areCopied() const {
+    return memory && !shape.isPadded() &&
+           stride * elementBytes() % accessBytes == 0;
   }
   /// Bytes of a row in a slot: the inputs of a step.
   int64_t rowBytes() const { return shape.stepInputs() * elementBytes(); }
-  /// Rows that a slot has.
-  int64_t storedRows() const;
+  /// Bytes of the rows in a slot.
+  int64_t slotBytes() const { return shape.storedRows() * rowBytes(); }
 
   /// Prepares copies of rows to slots, the first of which is at `slots`, by
   /// `threads` threads. Returns the address in global memory from which
@@ -169,6 +183,10 @@ public:
   void prepareLoads(mlir::Value slots, mlir::Value row, mlir::Value word);
   /// Rows are loaded from the slot at `offset` from now on.
   void setSlot(mlir::Value offset) { slot = offset; }
+  /// Stores adjacent elements of a row, or i32 of two each, from column `input`
+  /// on in `resident`, the memory that has all rows.
+  void store(mlir::Value resident, mlir::Value row, mlir::Value input,
+             llvm::ArrayRef<mlir::Value> elements) const;
 
 private:
   /// A copy of 16 bytes by each thread.
@@ -315,8 +333,11 @@ public:
     return (shape.warpsDivideK() ? shape.warps() : 1) * ringBytes();
   }
   /// Starts the copies of the first steps from `first` on, before `end`. The
-  /// block's rings begin at `memory`.
-  void start(mlir::Value memory, mlir::Value first, mlir::Value end);
+  /// block's rings begin at `memory`. If shared memory has all rows, at
+  /// `resident`, then `computeRows` computes them while copies are under way;
+  /// null: they are there.
+  void start(mlir::Value memory, mlir::Value first, mlir::Value end,
+             mlir::Value resident, llvm::function_ref<void()> computeRows);
   /// What the loop carries first: offsets of the slots that are read and
   /// written, and addresses in global memory of the next copies.
   llvm::SmallVector<mlir::Value> firstState();
@@ -345,6 +366,7 @@ private:
   void startTables();
   void startWords(mlir::Value offset, mlir::Value from);
   void startFirstSteps();
+  void startFirstWords();
   void startRows(mlir::Value offset, mlir::ValueRange sources,
                  mlir::Value step);
   mlir::Value sourceAfter(int64_t source, mlir::Value pointer);
@@ -404,11 +426,19 @@ public:
 
   /// Bytes of shared memory for the rings of all warps, and for sums.
   int64_t ringBytes() const { return ring->bytes(); }
-  int64_t sumBytes() const { return shape.warps() * panelStride() * 4; }
-  /// Computes the sums of all warps, with rings at `rings`, and writes them to
-  /// `memory`. Both are in shared memory. With many rows `memory` may be that
-  /// of the rings.
-  void emit(mlir::Value rings, mlir::Value memory);
+  int64_t sumBytes() const { return sumBytes(shape); }
+  static int64_t sumBytes(const FragmentShape &shape) {
+    return shape.warps() * panelStride(shape) * 4;
+  }
+  /// Where a block's values are in shared memory.
+  struct Memory {
+    mlir::Value rings;
+    mlir::Value sums; ///< With many rows possibly that of the rings.
+    mlir::Value rows; ///< If the block has all rows.
+  };
+  /// Computes the sums of all warps, and writes them to memory. `computeRows`
+  /// is what PackedRing::start says.
+  void emit(const Memory &memory, llvm::function_ref<void()> computeRows);
   /// Returns the sums of `width` adjacent outputs of a row of the tile, after a
   /// barrier. `output` counts from the first output of the block's panels.
   llvm::SmallVector<mlir::Value> join(mlir::Value memory, mlir::Value row,
@@ -420,12 +450,16 @@ private:
   static constexpr int64_t sumStride = 20;
 
   using Values = llvm::SmallVector<mlir::Value>;
-  int64_t panelStride() const { return shape.tileRows * sumStride; }
+  static int64_t panelStride(const FragmentShape &shape) {
+    return shape.tileRows * sumStride;
+  }
+  int64_t panelStride() const { return panelStride(shape); }
   mlir::Value panelAt(mlir::Value inBlock);
   void createUnit();
   void createRing();
   mlir::Value partBegin(mlir::Value part);
-  Values emitSteps(mlir::Value rings);
+  Values emitSteps(const Memory &memory,
+                   llvm::function_ref<void()> computeRows);
   Values emitStep(mlir::Value step, Values carried);
   Values emitHalves(llvm::ArrayRef<mlir::Value> words, HalfIndex half,
                     Values carried);

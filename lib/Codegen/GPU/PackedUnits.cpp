@@ -88,7 +88,7 @@ void FragmentShape::chooseTile() {
 /// that a multiprocessor has several blocks. Fewer blocks in a step do not
 /// change the order of sums.
 void FragmentShape::setPanels(int64_t count) {
-  constexpr int64_t most = 72 * 1024, elementBytes = 2;
+  constexpr int64_t elementBytes = 2;
   // Weights are unpacked by two warps then, which pays with many rows only.
   constexpr int64_t manyRows = 32;
   panelsOfBlock = count;
@@ -96,12 +96,16 @@ void FragmentShape::setPanels(int64_t count) {
     panelsOfWarp = 2;
     tileRows = static_cast<int64_t>(llvm::alignTo(tileRows, 2 * mmaN));
   }
-  while (count == 1 && stepBlocks > 1 &&
-         2 * parts *
-                 (stepBlocks * blockBytes +
-                  tileRows * stepInputs() * elementBytes) >
-             most)
+  auto slotBytes = [&] {
+    return stepBlocks * blockBytes +
+           (keepsRows ? 0 : tileRows * stepInputs() * elementBytes);
+  };
+  while (count == 1 && stepBlocks > 1 && 2 * parts * slotBytes() > ringMemory)
     stepBlocks /= 2;
+}
+
+int64_t FragmentShape::storedRows() const {
+  return tileRows > mmaN ? tileRows : std::min(rows, tileRows);
 }
 
 Value FragmentShape::firstPanel(ThreadCode &c) const {
@@ -209,13 +213,6 @@ SmallVector<Value> RowReader::load(const Position &place, bool asPairs) const {
 /// Units of 16 bytes across all banks of shared memory.
 static constexpr int64_t unitsOfBanks = 8;
 
-/// If x has fewer rows than a fragment, lanes of the others load the last one:
-/// nothing reads their sums.
-int64_t RowReader::storedRows() const {
-  return shape.tileRows > mmaN ? shape.tileRows
-                               : std::min(shape.rows, shape.tileRows);
-}
-
 /// The units of a row that are multiplied by one half of a block. They matter
 /// for tensor cores only: lanes that multiply by FMA load the same row.
 int64_t RowReader::unitsOfHalf() const {
@@ -248,8 +245,8 @@ int64_t RowReader::numBases() const {
 }
 
 void RowReader::prepareLoads(Value slots, Value row, Value word) {
-  if (shape.isMma && storedRows() < mmaN)
-    row = c.create<arith::MinSIOp>(row, c.constant(storedRows() - 1));
+  if (shape.isMma && shape.storedRows() < mmaN)
+    row = c.create<arith::MinSIOp>(row, c.constant(shape.storedRows() - 1));
   Value key = unitKey(row);
   Value inHalf = c.mul(word, shape.perWord() * elementBytes());
   for (int64_t half = 0; half < numBases(); ++half) {
@@ -285,7 +282,7 @@ SmallVector<Value> RowReader::loadFromSlot(const Position &place, Type type,
 
 Value RowReader::prepareCopies(Value slots, Value thread, int64_t threads,
                                Value firstRow, Value step) {
-  int64_t all = storedRows() * units();
+  int64_t all = shape.storedRows() * units();
   assert(threads % units() == 0 && "a thread copies the same unit of rows");
   // Rows whose distance is a multiple of `period` have the same key: their
   // addresses differ by a constant.
@@ -306,7 +303,7 @@ Value RowReader::prepareCopies(Value slots, Value thread, int64_t threads,
     copy.inSlot = number / numTargets * numTargets * perCopy * rowBytes();
     copy.moved = number * perCopy * stride * elementBytes();
     copy.unit = unit;
-    if (shape.rows % storedRows() != 0)
+    if (shape.rows % shape.storedRows() != 0)
       copy.present = c.orZero(c.less(c.add(firstRow, row), shape.rows),
                               c.constant(accessBytes));
     if (all - first < threads)
@@ -344,6 +341,25 @@ void RowReader::startCopies(Value offset, Value source, Value step) const {
     }
     InsideIf inside(c, copy.condition);
     start(copy);
+  }
+}
+
+void RowReader::store(Value resident, Value row, Value input,
+                      ArrayRef<Value> elements) const {
+  int64_t bytes = dist::byteSize(elements[0].getType());
+  int64_t perUnit = accessBytes / bytes, ofUnit = accessBytes / elementBytes();
+  auto count = static_cast<int64_t>(elements.size());
+  Value inStep = c.rem(input, shape.stepInputs());
+  Value step = c.div(input, shape.stepInputs());
+  Value inSlot = c.add(c.mul(step, slotBytes()), c.mul(row, rowBytes()));
+  for (int64_t at = 0; at < count; at += perUnit) {
+    Value first = c.add(inStep, at / perUnit * ofUnit);
+    Value unit = c.exclusiveOr(c.div(first, ofUnit), unitKey(row));
+    Value inUnit = c.mul(c.rem(inStep, ofUnit), elementBytes());
+    c.storeVector(
+        elements.slice(at, std::min(perUnit, count)),
+        c.at(resident,
+             c.wide(c.add(inSlot, c.add(c.mul(unit, accessBytes), inUnit)))));
   }
 }
 

@@ -49,10 +49,14 @@ void PanelSums::createUnit() {
     unit = createPackedMma(c, shape, rows, bf16);
     return;
   }
-  Value buffer = frame.argumentBuffer(product.a);
-  int64_t stride = *dist::leadingDimension(cast<MemRefType>(buffer.getType()));
   Type type = getElementTypeOrSelf(product.a.getType());
-  RowReader rows(c, shape, c.globalPointer(buffer), type, stride);
+  auto readerOf = [&](Value buffer) {
+    int64_t stride =
+        *dist::leadingDimension(cast<MemRefType>(buffer.getType()));
+    return RowReader(c, shape, c.globalPointer(buffer), type, stride);
+  };
+  RowReader rows = shape.keepsRows ? RowReader(c, shape, type)
+                                   : readerOf(frame.argumentBuffer(product.a));
   unit = shape.isMma ? createPackedMma(c, shape, rows, type)
                      : createPackedFma(c, shape, rows);
 }
@@ -257,7 +261,9 @@ SmallVector<Value> PanelSums::finishPart(Value step,
 
 /// Emits the loop over this warp's parts of k. Returns the sums, scaled if the
 /// shape has several scales.
-SmallVector<Value> PanelSums::emitSteps(Value rings) {
+SmallVector<Value>
+PanelSums::emitSteps(const Memory &memory,
+                     llvm::function_ref<void()> computeRows) {
   OpBuilder &b = c.builder;
   Value warp = c.div(c.threadId(), warpSize);
   Value first = c.constant(0), end = c.constant(shape.steps());
@@ -267,7 +273,7 @@ SmallVector<Value> PanelSums::emitSteps(Value rings) {
   }
   if (product.zeros && shape.groups == 1)
     unit->setZeros(ofOutputs(1, {first}));
-  ring->start(rings, first, end);
+  ring->start(memory.rings, first, end, memory.rows, computeRows);
   // The loop carries the state of the ring, sums, and with many rows what
   // finishPart says.
   int64_t numSums = unit->numSums();
@@ -316,12 +322,13 @@ void PanelSums::putSums(Value memory, MutableArrayRef<Value> sums) {
   put();
 }
 
-void PanelSums::emit(Value rings, Value memory) {
-  SmallVector<Value> sums = emitSteps(rings);
+void PanelSums::emit(const Memory &memory,
+                     llvm::function_ref<void()> computeRows) {
+  SmallVector<Value> sums = emitSteps(memory, computeRows);
   // Other warps may still read the ring, whose memory the sums may take.
   if (!shape.warpsDivideK())
     c.barrier();
-  putSums(memory, sums);
+  putSums(memory.sums, sums);
 }
 
 SmallVector<Value> PanelSums::join(Value memory, Value row, Value output,

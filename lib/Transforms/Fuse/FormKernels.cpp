@@ -413,6 +413,39 @@ private:
     }
   }
 
+  /// The operations of a group that compute the rows of its products.
+  static ArrayRef<Operation *> prologueOf(const Group &group) {
+    auto product = llvm::find_if(
+        group.ops, [](Operation *op) { return isa<nn::PackedLinearOp>(op); });
+    return product == group.ops.end() ? ArrayRef<Operation *>()
+                                      : ArrayRef(group.ops.begin(), product);
+  }
+
+  /// If each block of a kernel computes the rows of its products, no other
+  /// kernel can read them. If one does, such as another product, a kernel of
+  /// their own computes them.
+  void splitPrologues() {
+    if (!rules.blocksComputePrologues)
+      return;
+    // New groups do not have such operations.
+    for (size_t i = 0, count = groups.size(); i < count; ++i) {
+      SmallVector<Operation *> prologue(prologueOf(groups[i]));
+      bool isRead = llvm::any_of(prologue, [&](Operation *op) {
+        return llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return !groups[i].contains(user);
+        });
+      });
+      if (!isRead)
+        continue;
+      Group &rows = groups.emplace_back();
+      rows.ops = prologue;
+      for (Operation *op : prologue)
+        owner[op] = &rows;
+      llvm::erase_if(groups[i].ops,
+                     [&](Operation *op) { return rows.contains(op); });
+    }
+  }
+
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
@@ -430,6 +463,7 @@ private:
     }
     joinSums();
     joinVectorSums();
+    splitPrologues();
     joinVectors();
     joinCacheWrites();
     for (Group &group : groups)

@@ -179,7 +179,8 @@ static std::string refusalOfPrologue(nn::PackedLinearOp product,
       for (Operation *user : result.getUsers())
         if (!llvm::is_contained(members, user) && shapeOf(result) != shape)
           return "what it makes beside rows is used elsewhere";
-  return "";
+  return rules.refusalOfPrologue ? rules.refusalOfPrologue(product, members)
+                                 : "";
 }
 
 /// Returns the reason why an operation on attention heads cannot follow a

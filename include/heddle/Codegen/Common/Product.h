@@ -66,6 +66,9 @@ struct Product {
   }
 };
 
+/// Describes a product with a packed weight, in a kernel or outside of one.
+Product describe(nn::PackedLinearOp op);
+
 /// Describes the products in the kernel's body: one product, or several that
 /// multiply the same rows A by packed weights. Reports an error if the kernel
 /// has no product, or several products that do not have this form.

@@ -53,6 +53,14 @@ struct FusionRules {
   /// The largest number of rows for which products with packed weights are in
   /// one kernel with the row-wise operations that compute these rows. 0: never.
   int64_t rowsOfPrologues = 0;
+  /// If set: returns the reason why the kernel of a product with a packed
+  /// weight cannot compute the product's rows by `rows`; empty if it can.
+  std::function<std::string(nn::PackedLinearOp product,
+                            llvm::ArrayRef<mlir::Operation *> rows)>
+      refusalOfPrologue;
+  /// Whether each thread block of such a kernel computes all rows, so that the
+  /// kernel does not return them.
+  bool blocksComputePrologues = false;
   /// The largest number of queries of a key head (tokens of a row, times the
   /// query heads that share the key head) for which one kernel writes keys and
   /// values to the cache and computes attention over it. The kernel then also

@@ -42,6 +42,13 @@ struct Chip {
   /// number of rows. Binaries that serve or encode need this.
   bool fixedSums = false;
 
+  /// The most shared memory of a block. The multiprocessor takes some of its
+  /// own for each block.
+  int64_t blockBytes() const { return sharedBytes - reservedBytes; }
+  /// The most shared memory of a block if two fit on a multiprocessor.
+  int64_t halfBytes() const { return sharedBytes / 2 - reservedBytes; }
+  static constexpr int64_t reservedBytes = 1024;
+
   /// Whether kernels begin before the end of the kernel before them
   /// (KernelOrder.h). Kernels that serve are short, and their weights are known
   /// before their other operands.
@@ -96,6 +103,15 @@ constexpr int64_t mostVectorSums = 32;
 /// query heads that share the key head) in a kernel that writes the cache and
 /// computes attention over it. One block must have all of them.
 constexpr int64_t mostQueriesOfWrites = 16;
+
+/// The largest number of rows that the kernel of a product computes itself.
+constexpr int64_t mostNormedRows = 32;
+
+/// Returns why the kernel of a product cannot compute the product's rows by the
+/// operations `rows`; empty if it can. Each of its blocks computes all rows.
+std::string refusalOfNorm(nn::PackedLinearOp product,
+                          llvm::ArrayRef<mlir::Operation *> rows,
+                          const Chip &chip);
 
 /// Maps `kernel`, which does not change, for `chip`, and writes its functions
 /// into `module`. If the kernel has no mapping, the result's `reason` says why.
