@@ -90,13 +90,33 @@ LogicalResult CacheWriteOp::verify() {
   return verifyCache(*this);
 }
 
+/// Verifies that each position of the page table has a row of the layout, and
+/// that parts, pages and blocks do not overlap partly.
+static LogicalResult verifyLayoutOfCache(PagedAttentionOp op) {
+  if (failed(verifyLayout(op, op.getLayout(), op.getMask(),
+                          op.getHeads().getCount())))
+    return failure();
+  if (!op.getLayout())
+    return success();
+  int64_t covered =
+      tensorOf(op.getLayout()).getDimSize(1) * op.getMask().getBlock();
+  int64_t context = tensorOf(op.getPages()).getDimSize(1) * op.getPageTokens();
+  if (covered < context)
+    return op.emitOpError("has a layout of ")
+           << covered << " positions, and a page table of " << context;
+  if (PagedAttentionOp::partKeys % op.getPageTokens() != 0)
+    return op.emitOpError("has a layout, and pages of ")
+           << op.getPageTokens() << " positions, which do not divide parts of "
+           << PagedAttentionOp::partKeys;
+  return success();
+}
+
 LogicalResult PagedAttentionOp::verify() {
   if (!getMask().isCausal())
     return emitOpError("reads a cache, so its mask is causal");
   if (failed(verifyCache(*this)))
     return failure();
-  if (failed(
-          verifyLayout(*this, getLayout(), getMask(), getHeads().getCount())))
+  if (failed(verifyLayoutOfCache(*this)))
     return failure();
   if (!getInParts()) {
     ArrayRef<int64_t> at = tensorOf(getPositions()).getShape();
@@ -183,13 +203,18 @@ double CacheWriteOp::getBytesOf(Value value) {
 }
 
 /// The largest number of positions to which `tokens` consecutive tokens of one
-/// request can attend.
+/// request can attend. With a layout, a token is assumed to attend to the mean
+/// number of positions.
 static double contextOf(PagedAttentionOp op, int64_t tokens) {
   RankedTensorType pages = tensorOf(op.getPages());
   int64_t context = pages.getDimSize(1) * op.getPageTokens();
   if (int64_t window = op.getMask().getWindow())
     context = std::min(context, window + tokens - 1);
-  return static_cast<double>(context);
+  auto keys = static_cast<double>(context);
+  if (op.getMask().hasLayout())
+    return std::min(keys, op.getMask().meanKeys(context) +
+                              static_cast<double>(tokens - 1));
+  return keys;
 }
 
 // The compiler does not know how long the requests of a batch are. So the cost

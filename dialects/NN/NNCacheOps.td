@@ -117,8 +117,10 @@ def NN_PagedAttentionOp
     With `in_parts` the output is the partial results, f32
     [R, T, parts, heads, D + 2], which nn.paged_attention_join combines. Let s be
     the scores times log2(e) and m the largest s of a part. The D + 2 values are
-    the sum of 2^(s - m) v, the sum of 2^(s - m), and m. The values of parts in
-    which a token sees no key are undefined.
+    the sum of 2^(s - m) v, the sum of 2^(s - m), and m. The values of parts
+    before the first key of a window, or after the token, are undefined. If a
+    layout hides all keys of another part, its sums are zero and m is the lowest
+    f32. A token that sees no key at all has the output zero.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -163,10 +165,11 @@ def NN_PagedAttentionJoinOp : NN_NonDifferentiableOp<"paged_attention_join",
         : (tensor<1x1x16x12x66xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x768xbf16>
     ```
 
-    A part has `part_tokens` positions. Let M be the largest m of all parts in
-    which a token sees keys. The output is the sum over these parts of
-    2^(m - M) times their sum of values, divided by the sum over them of
-    2^(m - M) times their sum of 2^(s - m), as in Flash-Decoding.
+    A part has `part_tokens` positions. Let M be the largest m of all parts from
+    the first one in a token's window to that of the token. The output is the
+    sum over these parts of 2^(m - M) times their sum of values, divided by the
+    sum over them of 2^(m - M) times their sum of 2^(s - m), as in
+    Flash-Decoding. It is zero if the latter sum is zero.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/ReferenceOps.h"
+#include "BlockLayout.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,11 +55,7 @@ struct AttentionShape {
   /// query's own position; 0: no limit.
   int64_t window;
   llvm::ArrayRef<int64_t> lengths; ///< Lengths of rows; empty: all are full.
-  /// The bits that say which blocks of `block` keys a block of queries sees;
-  /// null if it sees all.
-  const Tensor *layout = nullptr;
-  int64_t block = 0;
-  int64_t firstHead = 0; ///< Which head of the layout the first head has.
+  BlockLayout layout;
   HeadView q, k, v;
   /// `wholeLength` is the number of tokens of the whole sequence, of which this
   /// tensor may be a shard. `firstQuery` and `firstKey` are the positions in
@@ -82,18 +78,9 @@ struct AttentionShape {
     std::vector<int64_t> keys;
     for (int64_t key = std::max<int64_t>(first - firstKey, 0);
          key < std::min(end - firstKey, length); ++key)
-      if (!layout || isInLayout(head, firstQuery + query, firstKey + key))
+      if (layout.has(head, firstQuery + query, firstKey + key))
         keys.push_back(key);
     return keys;
-  }
-  /// Whether the layout has the blocks of a query and a key, which are given by
-  /// their positions in the whole sequence.
-  bool isInLayout(int64_t head, int64_t query, int64_t key) const {
-    llvm::ArrayRef<int64_t> shape = layout->shape();
-    int64_t layoutHead = shape[0] == 1 ? 0 : firstHead + head;
-    int64_t row = layoutHead * shape[1] + query / block;
-    int64_t word = layout->ints()[row * shape[2] + key / block / 32];
-    return static_cast<uint64_t>(word) >> (key / block % 32) & 1;
   }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
   /// The score of a query and a key: their product with scale and soft cap
@@ -124,14 +111,10 @@ AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
       headDim(op.getHeadDim()),
       scale(op.getHeads().getScale().convertToDouble()),
       softcap(op.getHeads().getSoftcap().convertToDouble()),
-      causal(op.getMask().isCausal()), window(op.getMask().getWindow()) {
+      causal(op.getMask().isCausal()), window(op.getMask().getWindow()),
+      layout(op, in, op.getHeads().getCount()) {
   if (op.getLengths())
     lengths = in.ints(op.getLengths());
-  if (op.getLayout()) {
-    layout = &in[op.getLayout()];
-    block = op.getMask().getBlock();
-    firstHead = in.integerOr(op.getPart(), 0) * heads;
-  }
   bool packed = op.isPacked();
   const Tensor &first = in[op.getQkv()[0]];
   batch = first.shape()[0];

@@ -8,9 +8,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Eval/ReferenceOps.h"
+#include "BlockLayout.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -174,18 +175,33 @@ void forQueries(const CacheView &view, nn::MaskAttr mask,
       }
 }
 
+/// The keys of `query` that the layout lets it see, in ascending order.
+std::vector<int64_t> visibleKeys(const CacheView &view,
+                                 const BlockLayout &layout,
+                                 const Query &query) {
+  int64_t position = view.positions[query.row * view.tokens + query.token];
+  std::vector<int64_t> visible;
+  for (int64_t key = query.first; key < query.count; ++key)
+    if (layout.has(query.head, position, key))
+      visible.push_back(key);
+  return visible;
+}
+
 /// Computes the partial result of a query over its keys: the sum of values
 /// weighted with 2^(s - m), the sum of these weights, and m. Here s is a key's
-/// score times log2(e), and m is the largest s.
-void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
+/// score times log2(e), and m is the largest s. If the layout hides all keys,
+/// the sums are zero and m is the lowest f32.
+void sumPart(nn::PagedAttentionOp op, const CacheView &view,
+             const BlockLayout &layout, const double *keys,
              const double *values, const Query &query, double *part) {
   double scale = op.getHeads().getScale().convertToDouble();
   double cap = op.getHeads().getSoftcap().convertToDouble();
   int64_t kvHead = query.head / (view.heads / view.kv);
   const double *from = view.head(0, query.row, query.token, query.head);
   std::vector<double> scores;
-  double largest = -INFINITY;
-  for (int64_t key = query.first; key < query.count; ++key) {
+  double largest = std::numeric_limits<float>::lowest();
+  std::vector<int64_t> visible = visibleKeys(view, layout, query);
+  for (int64_t key : visible) {
     double score = 0;
     for (int64_t d = 0; d < view.dims; ++d)
       score += from[d] * keys[view.key(query.row, key, kvHead, d)];
@@ -197,12 +213,19 @@ void sumPart(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
   }
   double *sum = &part[view.dims];
   part[view.dims + 1] = largest;
-  for (int64_t key = query.first; key < query.count; ++key) {
-    double power = std::exp2(scores[key - query.first] - largest);
+  for (auto [key, score] : llvm::zip(visible, scores)) {
+    double power = std::exp2(score - largest);
     *sum += power;
     for (int64_t d = 0; d < view.dims; ++d)
       part[d] += power * values[view.value(query.row, key, kvHead, d)];
   }
+}
+
+/// Divides weighted sums of values by the sum of weights; the quotients are
+/// zero if a query sees no key.
+void divide(llvm::ArrayRef<double> sums, double weights, double *quotients) {
+  for (auto [d, sum] : llvm::enumerate(sums))
+    quotients[d] = weights > 0 ? sum / weights : 0;
 }
 
 LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
@@ -211,14 +234,16 @@ LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
   const Tensor *scales = op.getScales() ? &in[op.getScales()] : nullptr;
   std::vector<double> keys = numbersOf(in[op.getKeys()], scales, 0);
   std::vector<double> values = numbersOf(in[op.getValues()], scales, 1);
+  BlockLayout layout(op, in, view.heads);
   double *output = out.floats(op.getOutput());
   int64_t length = op.getPartPages() * view.pageTokens, width = view.dims + 2;
   forQueries(view, op.getMask(), [&](const Query &query, int64_t number) {
     if (!op.getInParts()) {
       std::vector<double> whole(width);
-      sumPart(op, view, keys.data(), values.data(), query, whole.data());
-      for (int64_t d = 0; d < view.dims; ++d)
-        output[number * view.dims + d] = whole[d] / whole[view.dims];
+      sumPart(op, view, layout, keys.data(), values.data(), query,
+              whole.data());
+      divide({whole.data(), size_t(view.dims)}, whole[view.dims],
+             output + number * view.dims);
       return;
     }
     for (int64_t begin = query.first / length * length; begin < query.count;
@@ -229,7 +254,7 @@ LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
       int64_t token = number / view.heads;
       int64_t place =
           (token * op.getNumParts() + begin / length) * view.heads + query.head;
-      sumPart(op, view, keys.data(), values.data(), part,
+      sumPart(op, view, layout, keys.data(), values.data(), part,
               output + place * width);
     }
   });
@@ -268,8 +293,7 @@ LogicalResult evalPagedAttentionJoin(nn::PagedAttentionJoinOp op,
         for (int64_t d = 0; d < dims; ++d)
           to[d] += weight * from[d];
       }
-      for (int64_t d = 0; d < dims; ++d)
-        to[d] /= whole;
+      divide({to, size_t(dims)}, whole, to);
     }
   }
   return success();

@@ -65,7 +65,7 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
     keyUnit = lanes;
     keys = llvm::alignTo(spec.seq, spec.block);
     keyBlock = std::max<int64_t>(maxKeyBlock / spec.block, 1) * spec.block;
-    listed = keys / spec.block;
+    listed = keys / spec.block + 1;
     return;
   }
   keyUnit = spec.p > 0 ? 12 : tileRows(narrowest);

@@ -47,7 +47,9 @@ struct AttentionBlocking {
   int64_t keyUnit;      ///< Ranges of keys begin and end at multiples of this.
   int64_t keys;         ///< The number of keys, rounded up to `keyUnit`.
   int64_t keyBlock;     ///< The largest number of keys in a range.
-  int64_t listed = 0;   ///< Blocks of a layout in the rank's keys.
+  /// Blocks of a layout in the rank's keys, and room for one that the rank does
+  /// not hold, which `listBlocks` writes and then ignores.
+  int64_t listed = 0;
   llvm::SmallVector<ColumnGroup> headGroups, queryGroups;
 
   int64_t headRow() const { return headVectors * lanes; }

@@ -13,6 +13,7 @@
 #define HEDDLE_LIB_CODEGEN_CPU_CACHEEMITTER_H
 
 #include "KernelEmitter.h"
+#include "heddle/Codegen/Common/IntBuilder.h"
 
 namespace heddle::cpu {
 
@@ -43,6 +44,9 @@ protected:
   Value number(double value) {
     return b.create<mlir::arith::ConstantOp>(
         b.builder.getF32FloatAttr(static_cast<float>(value)));
+  }
+  codegen::IntBuilder integers() {
+    return codegen::IntBuilder(b.builder, b.loc, b.builder.getI64Type());
   }
   Value largerOf(Value x, Value y) { return b.select(b.less(x, y), y, x); }
   Value loadInt(Value pointer, Value index) {

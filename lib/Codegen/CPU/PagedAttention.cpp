@@ -64,7 +64,7 @@ private:
   void attend(const QueryBlock &block, Queries queries, Value output);
   void attendPart(const QueryBlock &block, Queries queries, Value part,
                   Value output);
-  Values sumPart(const QueryBlock &block, Queries queries, Value part);
+  Values sumPart(const QueryBlock &block, Queries blockQueries, Value part);
   void loadQuery(Value from, Value to);
   Values scores(Page in, Page next);
   Values addPage(Queries queries, Page in, Page next, Value number, Value count,
@@ -182,7 +182,7 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
   Values all = scores(in, next), largest, totals, sums;
   for (int64_t i = 0; i < blockSize; ++i) {
     ValueRange old = carried.slice(i * (2 + headVectors), 2 + headVectors);
-    Value score = masked(all[i], number, queries[i].count, queries[i].first);
+    Value score = masked(all[i], number, queries[i]);
     largest.push_back(larger(foldLargest(score), old[0]));
     Value shrink = codegen::exp2(
         b.builder, b.loc, b.create<arith::SubFOp>(old[0], largest.back()));
@@ -213,24 +213,31 @@ Values PagedVectors::addPage(Queries queries, Page in, Page next, Value number,
 /// Computes for each query of a block the partial result of attention to part
 /// `part` of the keys: the largest score m, the sum of powers l, and the output
 /// O before division by l. A part has a fixed number of pages.
-Values PagedVectors::sumPart(const QueryBlock &block, Queries queries,
+Values PagedVectors::sumPart(const QueryBlock &block, Queries blockQueries,
                              Value part) {
+  SmallVector<Query> queries(blockQueries);
+  Value bits; // Those that some query has.
+  if (layout)
+    for (Query &query : queries) {
+      query.bits = bitsOf(query.words, query.count, part);
+      bits = bits ? b.create<arith::OrIOp>(bits, query.bits) : query.bits;
+    }
   Values init;
   for (int64_t i = 0; i < blockSize; ++i) {
     init.push_back(number(std::numeric_limits<float>::lowest()));
     init.push_back(b.zeros(keyVector));
     init.append(headVectors, b.zeros(headVector));
   }
-  Value end = endOfPages(block, part);
-  Values sums = b.forLoop(firstPageOf(block, part), end, 1, init,
-                          [&](Value number, ValueRange carried) {
-                            Page next; // Prompts find pages in the CPU's cache.
-                            if (tokens == 1)
-                              next =
-                                  pageAt(block, pageAhead(block, number, end));
-                            return addPage(queries, pageAt(block, number), next,
-                                           number, block.count, carried);
-                          });
+  PartPages pages = pagesOf(block, part, bits);
+  Values sums = b.forLoop(
+      pages.begin, pages.end, 1, init, [&](Value index, ValueRange carried) {
+        Value number = numberOf(index);
+        Page next; // Prompts find pages in the CPU's cache.
+        if (tokens == 1)
+          next = pageAt(block, pageAhead(block, pages, index));
+        return addPage(queries, pageAt(block, number), next, number,
+                       block.count, carried);
+      });
   for (int64_t i = 0; i < blockSize; ++i) {
     Value &total = sums[i * (2 + headVectors) + 1];
     total = foldSum(total);

@@ -19,14 +19,18 @@ using Values = LoopBuilder::Values;
 
 PagedEmitter::PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op,
                            int64_t blockSize)
-    : CacheEmitter(k, op), parts(k, dims), group(heads / kv),
-      partPages(op.getPartPages()), numParts(op.getNumParts()),
-      inParts(op.getInParts()), blockSize(blockSize),
-      keyVector(VectorType::get(pageTokens, f32)) {
+    : CacheEmitter(k, op), seenKeys(op), parts(k, dims, seenKeys.maySeeNoKey()),
+      group(heads / kv), partPages(op.getPartPages()),
+      numParts(op.getNumParts()), inParts(op.getInParts()),
+      blockSize(blockSize), keyVector(VectorType::get(pageTokens, f32)) {
   spec.scale = op.getHeads().getScale().convertToDouble();
   spec.softcap = op.getHeads().getSoftcap().convertToDouble();
-  if (op.getMask().getWindow() < rowPages * pageTokens)
-    spec.window = op.getMask().getWindow();
+  if (!seenKeys.hasLayout())
+    return;
+  layout = k.pointerOf(op.getLayout());
+  if (op.getPart())
+    headShard = k.evaluator.scalarOf(op.getPart());
+  pageList = k.reserve(partPages * int64_t(sizeof(int64_t)));
 }
 
 int64_t PagedEmitter::queriesOf(nn::PagedAttentionOp op) {
@@ -50,19 +54,21 @@ PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
     query.isThere = b.create<arith::AndIOp>(query.isThere, query.exists);
   query.count = b.select(
       query.isThere, b.add(loadInt(positions, query.token), 1), b.constant(0));
-  if (spec.window)
-    query.first = b.sub(query.count, b.constant(spec.window));
+  query.first = seenKeys.firstOf(integers(), query.count);
+  if (layout)
+    query.words =
+        seenKeys.firstWord(integers(), query.head, query.count, headShard);
   return query;
 }
 
 Values PagedEmitter::seesNothing() {
   Value none = b.constant(0);
-  return {none, spec.window ? b.constant(rowPages * pageTokens) : none};
+  return {none, seenKeys.hasFirst() ? b.constant(rowPages * pageTokens) : none};
 }
 
 Values PagedEmitter::alsoSees(ValueRange seen, const Query &query) {
   Value firstKey = seen[1];
-  if (spec.window)
+  if (query.first)
     firstKey = b.select(query.isThere, b.min(firstKey, query.first), firstKey);
   return {largerOf(seen[0], query.count), firstKey};
 }
@@ -71,7 +77,7 @@ PagedEmitter::QueryBlock PagedEmitter::blockOf(Value row, Value kvHead,
                                                Value first, ValueRange seen) {
   // Do not read pages that are entirely before the windows of all queries: such
   // pages may already belong to another request.
-  Value firstPage = b.div(largerOf(seen[1], b.constant(0)), pageTokens);
+  Value firstPage = b.div(seen[1], pageTokens);
   return {row,     kvHead,    first,
           seen[0], firstPage, b.ceilDiv(seen[0], pageTokens)};
 }
@@ -90,11 +96,52 @@ Value PagedEmitter::endOfPages(const QueryBlock &block, Value part) {
   return b.min(b.mul(b.add(part, 1), partPages), block.pageCount);
 }
 
+Value PagedEmitter::bitsOf(Value words, Value count, Value part) {
+  Type i32 = b.builder.getI32Type();
+  codegen::IntBuilder ints = integers();
+  Value index = b.add(words, seenKeys.wordOf(ints, part));
+  Value word = b.load(i32, b.advance(layout, i32, index), sizeof(int32_t));
+  return b.select(b.less(b.constant(0), count),
+                  seenKeys.bitsOf(ints, word, part), b.constant(0));
+}
+
+/// The bits of the keys of page `number`, of those of its part.
+Value PagedEmitter::bitsOfPage(Value bits, Value number) {
+  Value first = b.mul(b.rem(number, partPages), pageTokens);
+  return seenKeys.bitsOfKeys(integers(), bits, first, pageTokens);
+}
+
+PagedEmitter::PartPages PagedEmitter::pagesOf(const QueryBlock &block,
+                                              Value part, Value bits) {
+  Value begin = firstPageOf(block, part), end = endOfPages(block, part);
+  if (!bits)
+    return {begin, end};
+  Value zero = b.constant(0);
+  Type i64 = b.builder.getI64Type();
+  Value count = b.forLoop(
+      begin, end, 1, zero, [&](Value number, ValueRange carried) -> Values {
+        // The next page overwrites one that no query sees.
+        b.store(number, b.advance(pageList, i64, carried[0]), sizeof(int64_t));
+        Value isSeen = b.less(zero, bitsOfPage(bits, number));
+        return {b.select(isSeen, b.add(carried[0], 1), carried[0])};
+      })[0];
+  return {zero, count};
+}
+
+Value PagedEmitter::numberOf(Value index) {
+  Type i64 = b.builder.getI64Type();
+  return layout ? b.load(i64, b.advance(pageList, i64, index), sizeof(int64_t))
+                : index;
+}
+
 /// If the kernel returns partial results, the parts of a row's keys go to the
 /// threads in turn. After the last page of part p, the thread of this part
 /// continues with part p + (number of threads).
-Value PagedEmitter::pageAhead(const QueryBlock &block, Value page, Value end) {
-  Value ahead = b.add(page, pagesAhead);
+Value PagedEmitter::pageAhead(const QueryBlock &block, const PartPages &pages,
+                              Value index) {
+  Value ahead = b.add(index, pagesAhead), end = pages.end;
+  if (layout)
+    return numberOf(b.min(ahead, b.sub(end, b.constant(1))));
   if (inParts) {
     Value others = b.mul(b.sub(k.self.threads, b.constant(1)), partPages);
     ahead = b.select(b.less(ahead, end), ahead, b.add(ahead, others));
@@ -114,15 +161,32 @@ Value PagedEmitter::hidden() {
       keyVector, -std::numeric_limits<float>::infinity()));
 }
 
-Value PagedEmitter::masked(Value scores, Value number, Value count,
-                           Value first) {
+Value PagedEmitter::masked(Value scores, Value number, const Query &query) {
   Value firstKey = b.mul(number, pageTokens);
-  scores =
-      b.select(b.mask(b.sub(count, firstKey), pageTokens), scores, hidden());
-  if (spec.window)
-    scores =
-        b.select(b.mask(b.sub(first, firstKey), pageTokens), hidden(), scores);
-  return scores;
+  scores = b.select(b.mask(b.sub(query.count, firstKey), pageTokens), scores,
+                    hidden());
+  if (query.first)
+    scores = b.select(b.mask(b.sub(query.first, firstKey), pageTokens),
+                      hidden(), scores);
+  return query.bits ? maskedByBlocks(scores, bitsOfPage(query.bits, number))
+                    : scores;
+}
+
+/// Sets scores of a page's keys to -infinity unless their block's bit is set.
+Value PagedEmitter::maskedByBlocks(Value scores, Value bits) {
+  int64_t block = seenKeys.blockKeys();
+  if (pageTokens <= block)
+    return b.select(b.less(b.constant(0), bits), scores, hidden());
+  SmallVector<int32_t> bitOfKey(pageTokens);
+  for (int64_t key = 0; key < pageTokens; ++key)
+    bitOfKey[key] = 1 << (key / block);
+  codegen::IntBuilder lanes(
+      b.builder, b.loc, VectorType::get(pageTokens, b.builder.getI32Type()));
+  Value mask =
+      b.create<arith::ConstantOp>(b.builder.getI32VectorAttr(bitOfKey));
+  Value isSeen =
+      lanes.less(lanes.constant(0), lanes.bitsOfBoth(lanes.from(bits), mask));
+  return b.select(isSeen, scores, hidden());
 }
 
 /// Combines the two halves of the vector `keys`, then the halves of the result,

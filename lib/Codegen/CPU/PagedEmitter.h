@@ -15,6 +15,7 @@
 #include "CacheEmitter.h"
 #include "PartialAttention.h"
 #include "heddle/Codegen/Common/Attention.h"
+#include "heddle/Codegen/Common/CachedKeys.h"
 
 namespace heddle::cpu {
 
@@ -36,6 +37,10 @@ public:
 
   void emit(Value output);
 
+private:
+  Value bitsOfPage(Value bits, Value number);
+  Value maskedByBlocks(Value scores, Value bits);
+
 protected:
   /// A query: one token and one query head.
   struct Query {
@@ -43,7 +48,9 @@ protected:
     Value exists;  ///< False for indices after the last query; null: true.
     Value isThere; ///< Whether the query and its token exist.
     Value count;   ///< End of the keys that the query sees; 0: no such query.
-    Value first;   ///< The first key that it sees; only if there is a window.
+    Value first;   ///< The first key that it sees; null: 0.
+    Value words;   ///< With a layout: the first word of the query's row.
+    Value bits;    ///< With a layout: the bits of the row in the current part.
   };
   /// `blockSize` queries, from `first` on, of those queries of row `row` that
   /// read the key head `kvHead`; and the range of pages that these queries see.
@@ -51,6 +58,12 @@ protected:
     Value row, kvHead, first;
     Value count; ///< The largest `count` of the block's queries.
     Value firstPage, pageCount;
+  };
+  /// The pages of a part that some query of a block sees: those from `begin`
+  /// to `end` (exclusive) or, with a layout, the entries of `pageList` with
+  /// these indices.
+  struct PartPages {
+    Value begin, end;
   };
   /// The addresses of the keys, values and scales of a head in a page.
   struct Page {
@@ -75,19 +88,27 @@ protected:
   Page pageAt(const QueryBlock &block, Value number);
   Value firstPageOf(const QueryBlock &block, Value part);
   Value endOfPages(const QueryBlock &block, Value part);
-  /// The page to prefetch while the thread reads page `page`: the page that the
-  /// thread will read `pagesAhead` pages later. `end` is the end of the pages
-  /// of the current part of the keys. If the kernel returns partial results and
-  /// the page would be at or after `end`, it is taken from the next part that
-  /// the same thread computes.
-  Value pageAhead(const QueryBlock &block, Value page, Value end);
+  /// With a layout: the bits of part `part` in a query's row, which begins at
+  /// `words`; 0 if the query sees no key, because `count` is 0.
+  Value bitsOf(Value words, Value count, Value part);
+  /// The pages of part `part` that the block's queries see. `bits` has the bits
+  /// of the part that some query has; null without a layout.
+  PartPages pagesOf(const QueryBlock &block, Value part, Value bits);
+  /// The number of the page with index `index` of a part's pages.
+  Value numberOf(Value index);
+  /// The number of the page to prefetch while the thread reads the page with
+  /// index `index`: the page that the thread will read `pagesAhead` pages
+  /// later. If the kernel returns partial results and the part has no such
+  /// page, it is taken from the next part that the same thread computes, or
+  /// with a layout is the part's last one.
+  Value pageAhead(const QueryBlock &block, const PartPages &pages, Value index);
   /// Applies the soft cap, if there is one, to the scores of a page's keys.
   /// `scores` are dot products times `AttentionSpec::scoreFactor`; the results
   /// are in units of log 2.
   Value capped(Value scores);
-  /// Sets scores of keys in page `number` to -infinity unless the key is in the
-  /// range `first` to `count` (exclusive) that the query sees.
-  Value masked(Value scores, Value number, Value count, Value first);
+  /// Sets scores of keys in page `number` to -infinity unless the query sees
+  /// the key. Of the query, only `count`, `first` and `bits` are read.
+  Value masked(Value scores, Value number, const Query &query);
   /// Reduces the lanes of a vector, one for each key of a page, to a scalar.
   Value fold(Value keys, llvm::function_ref<Value(Value, Value)> combine);
   Value foldSum(Value keys);
@@ -110,12 +131,15 @@ protected:
   /// How many pages before its use a page is prefetched.
   static constexpr int64_t pagesAhead = 2;
 
+  codegen::CachedKeys seenKeys;
   PartialAttention parts;
   int64_t group;               ///< Query heads that share a head of keys.
   int64_t partPages, numParts; ///< Pages of a part, parts of a row.
   bool inParts;      ///< The operation returns partial results, not outputs.
   int64_t blockSize; ///< Queries of a block.
-  codegen::AttentionSpec spec; ///< Only scale, soft cap and window are set.
+  codegen::AttentionSpec spec; ///< Only scale and soft cap are set.
+  Value layout, headShard;     ///< Operands; null if there are none.
+  Value pageList; ///< With a layout: room for the numbers of a part's pages.
   mlir::VectorType keyVector;
 };
 

@@ -51,7 +51,7 @@ public:
         outputs(k.reserve(blockSize * outputBytes())),
         totals(k.reserve(blockSize * 2 * sizeof(float))),
         joined(k.reserve(blockSize * parts.size() * sizeof(float))),
-        bounds(k.reserve(blockSize * 2 * sizeof(int64_t))),
+        bounds(k.reserve(blockSize * 3 * sizeof(int64_t))),
         config(k.reserve(AmxTiles::configBytes)) {}
 
   void emitAll(Value output);
@@ -77,13 +77,15 @@ private:
   Value maskOf(int64_t first);
   void sumPart(const QueryBlock &block, Value part);
   void multiplyKeys(Value number);
-  void takePowers(Value index, Value begin, Value end);
-  void multiplyValues(const QueryBlock &block, Value begin, Value end,
+  void takePowers(Value index, const PartPages &pages, Value part);
+  void multiplyValues(const QueryBlock &block, const PartPages &pages,
                       int64_t firstUnit, int64_t count);
   void packKeys(Value from, Value ahead);
   void packValues(Value from, Value ahead, int64_t unit, int64_t to,
                   Value keys);
-  Value ahead(const QueryBlock &block, Value number, Value end, bool ofKeys);
+  Value ahead(const QueryBlock &block, const PartPages &pages, Value index,
+              bool ofKeys);
+  Query boundsOfQuery(Value index, Value part);
   void forQueries(const QueryBlock &block,
                   llvm::function_ref<void(Value index, const Query &query)>);
   /// Loads the partial result of a query: the largest score m, the sum l of the
@@ -100,10 +102,11 @@ private:
     return b.advance(joined, f32, b.mul(index, parts.size()));
   }
   /// The address at which one bound of the keys that a query sees is stored:
-  /// the end of the keys (`which` is 0) or the first key (1).
+  /// the end of the keys (`which` is 0) or the first key (1); or the first word
+  /// of its row of the layout (2).
   Value boundAt(Value index, int64_t which) {
     return b.advance(bounds, b.builder.getI64Type(),
-                     b.add(b.mul(index, 2), which));
+                     b.add(b.mul(index, 3), which));
   }
   Value totalAt(Value index, int64_t which) {
     return b.advance(totals, f32, b.add(b.mul(index, 2), which));
@@ -161,31 +164,52 @@ PagedTiles::QueryBlock PagedTiles::boundsOf(Value row, Value kvHead,
       b.forLoop(b.constant(0), b.constant(blockSize), 1, seesNothing(),
                 [&](Value index, ValueRange carried) {
                   Query one = query(row, kvHead, b.add(first, index));
-                  b.store(one.count, boundAt(index, 0), sizeof(int64_t));
-                  if (spec.window)
-                    b.store(one.first, boundAt(index, 1), sizeof(int64_t));
+                  Value bounds[] = {one.count, one.first, one.words};
+                  for (auto [which, bound] : llvm::enumerate(bounds))
+                    if (bound)
+                      b.store(bound, boundAt(index, int64_t(which)),
+                              sizeof(int64_t));
                   return alsoSees(carried, one);
                 });
   return blockOf(row, kvHead, first, seen);
 }
 
-/// The address to prefetch while the keys (`ofKeys`) or values of page `number`
-/// are packed. The keys of a row are cut into parts (ranges of pages). The code
-/// reads all keys of a part and then all values of the part. So while it packs
-/// the last pages of keys, it prefetches the first pages of values. Null for
-/// prompts: they have many tokens, most of which find the pages in the CPU's
-/// cache.
-Value PagedTiles::ahead(const QueryBlock &block, Value number, Value end,
-                        bool ofKeys) {
+/// A query with what `boundsOf` has stored of it, and with its bits of part
+/// `part`.
+PagedTiles::Query PagedTiles::boundsOfQuery(Value index, Value part) {
+  auto load = [&](int64_t which) {
+    return b.load(b.builder.getI64Type(), boundAt(index, which),
+                  sizeof(int64_t));
+  };
+  Query query;
+  query.count = load(0);
+  if (seenKeys.hasFirst())
+    query.first = load(1);
+  if (layout)
+    query.bits = bitsOf(load(2), query.count, part);
+  return query;
+}
+
+/// The address to prefetch while the keys (`ofKeys`) or values of the page with
+/// index `index` are packed. The keys of a row are cut into parts (ranges of
+/// pages). The code reads all keys of a part and then all values of the part.
+/// So while it packs the last pages of keys, it prefetches the first pages of
+/// values. Null for prompts: they have many tokens, most of which find the
+/// pages in the CPU's cache.
+Value PagedTiles::ahead(const QueryBlock &block, const PartPages &pages,
+                        Value index, bool ofKeys) {
   if (tokens > 1)
     return {};
-  Value later = b.add(number, pagesAhead);
-  Value isOfPart = b.less(later, end);
-  Value begin = firstPageOf(block, b.div(number, partPages));
-  Value other =
-      ofKeys ? b.min(b.add(begin, b.sub(later, end)), b.sub(end, b.constant(1)))
-             : pageAhead(block, number, end);
-  Page next = pageAt(block, b.select(isOfPart, later, other));
+  Value later = b.add(index, pagesAhead);
+  Value isOfPart = b.less(later, pages.end), number;
+  if (ofKeys) {
+    Value ofValues = b.min(b.add(pages.begin, b.sub(later, pages.end)),
+                           b.sub(pages.end, b.constant(1)));
+    number = numberOf(b.select(isOfPart, later, ofValues));
+  } else {
+    number = pageAhead(block, pages, index);
+  }
+  Page next = pageAt(block, number);
   return ofKeys ? b.select(isOfPart, next.keys, next.values)
                 : b.select(isOfPart, next.values, next.keys);
 }
@@ -274,15 +298,12 @@ void PagedTiles::multiplyKeys(Value local) {
         AmxTiles::rowBytes);
 }
 
-/// Turns a query's dot products with the keys of pages `begin` to `end` into
-/// scores s, and then into powers 2^(s - m), where m is the largest score.
-/// Stores m and the sum of the powers.
-void PagedTiles::takePowers(Value index, Value begin, Value end) {
-  Value count =
-      b.load(b.builder.getI64Type(), boundAt(index, 0), sizeof(int64_t));
-  Value first;
-  if (spec.window)
-    first = b.load(b.builder.getI64Type(), boundAt(index, 1), sizeof(int64_t));
+/// Turns a query's dot products with the keys of a part's pages into scores s,
+/// and then into powers 2^(s - m), where m is the largest score. Stores m and
+/// the sum of the powers.
+void PagedTiles::takePowers(Value index, const PartPages &pages, Value part) {
+  Value begin = pages.begin, end = pages.end;
+  Query query = boundsOfQuery(index, part);
   Value factor = splat(number(spec.scoreFactor()), keyVector);
   auto scoresAt = [&](Value page) {
     Value local = b.sub(page, begin);
@@ -293,7 +314,7 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
         Value address = scoresAt(page);
         Value score = b.create<arith::MulFOp>(
             b.load(keyVector, address, AmxTiles::rowBytes), factor);
-        score = masked(capped(score), page, count, first);
+        score = masked(capped(score), numberOf(page), query);
         b.store(score, address, AmxTiles::rowBytes);
         return {larger(carried[0], score)};
       })[0];
@@ -316,7 +337,7 @@ void PagedTiles::takePowers(Value index, Value begin, Value end) {
 
 /// Computes the weighted sums of values for 32 * `count` features from feature
 /// 32 * `firstUnit` on.
-void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
+void PagedTiles::multiplyValues(const QueryBlock &block, const PartPages &pages,
                                 int64_t firstUnit, int64_t count) {
   int64_t columns = 2 * count;
   auto sumOf = [&](int64_t r, int64_t c) {
@@ -324,9 +345,9 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
   };
   for (int64_t sum = 0; sum < rowTiles * columns; ++sum)
     tiles.zero(static_cast<int>(sum));
-  b.forLoop(begin, end, 1, [&](Value number) {
-    Value from = pageAt(block, number).values;
-    Value next = ahead(block, number, end, /*ofKeys=*/false);
+  b.forLoop(pages.begin, pages.end, 1, [&](Value index) {
+    Value number = numberOf(index), from = pageAt(block, number).values;
+    Value next = ahead(block, pages, index, /*ofKeys=*/false);
     Value left = b.sub(block.count, b.mul(number, pageTokens));
     auto pack = [&](Value keys) {
       for (int64_t unit = 0; unit < count; ++unit)
@@ -336,7 +357,7 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
         b.less(left, b.constant(pageTokens)), [&] { pack(left); },
         [&] { pack({}); });
     for (int64_t r = 0; r < rowTiles; ++r) {
-      Value page = at(scores, pageBytes(), b.sub(number, begin));
+      Value page = at(scores, pageBytes(), b.sub(index, pages.begin));
       tiles.load(powerTile, at(page, r * tileRows * AmxTiles::rowBytes),
                  AmxTiles::rowBytes);
       for (int64_t c = 0; c < columns; ++c) {
@@ -359,17 +380,24 @@ void PagedTiles::multiplyValues(const QueryBlock &block, Value begin, Value end,
 /// the keys: the largest score m, the sum l of the powers 2^(s - m) over all
 /// scores s, and the output O before division by l.
 void PagedTiles::sumPart(const QueryBlock &block, Value part) {
-  Value begin = firstPageOf(block, part), end = endOfPages(block, part);
-  b.forLoop(begin, end, 1, [&](Value number) {
-    packKeys(pageAt(block, number).keys,
-             ahead(block, number, end, /*ofKeys=*/true));
-    multiplyKeys(b.sub(number, begin));
+  Value zero = b.constant(0), bits; // Those that some query has.
+  if (layout)
+    bits = b.forLoop(zero, b.constant(blockSize), 1, zero,
+                     [&](Value index, ValueRange carried) -> Values {
+                       return {b.create<arith::OrIOp>(
+                           carried[0], boundsOfQuery(index, part).bits)};
+                     })[0];
+  PartPages pages = pagesOf(block, part, bits);
+  b.forLoop(pages.begin, pages.end, 1, [&](Value index) {
+    packKeys(pageAt(block, numberOf(index)).keys,
+             ahead(block, pages, index, /*ofKeys=*/true));
+    multiplyKeys(b.sub(index, pages.begin));
   });
-  b.forLoop(b.constant(0), b.constant(blockSize), 1,
-            [&](Value index) { takePowers(index, begin, end); });
+  b.forLoop(zero, b.constant(blockSize), 1,
+            [&](Value index) { takePowers(index, pages, part); });
   int64_t together = mostSums / (2 * rowTiles);
   for (int64_t first = 0; first < steps; first += together)
-    multiplyValues(block, begin, end, first, std::min(together, steps - first));
+    multiplyValues(block, pages, first, std::min(together, steps - first));
 }
 
 Values PagedTiles::partOf(Value index) {

@@ -9,6 +9,7 @@
 #include "PartialAttention.h"
 #include "CacheEmitter.h"
 #include "heddle/Codegen/Common/Attention.h"
+#include "heddle/Codegen/Common/CachedKeys.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -78,6 +79,12 @@ void PartialAttention::storeOutput(ValueRange part, Value isThere, Value to,
                                    Type type) {
   Value one = b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(1));
   Value inverse = b.create<arith::DivFOp>(one, part[1]);
+  if (maySeeNoKey) {
+    Value zero = b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(0));
+    Value isAny =
+        b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, part[1], zero);
+    inverse = b.select(isAny, inverse, zero);
+  }
   for (int64_t v = 0; v < vectors; ++v) {
     Value value =
         b.create<arith::MulFOp>(part[2 + v], splat(inverse, headVector));
@@ -95,17 +102,19 @@ namespace {
 class PartialJoinEmitter : public TokenEmitter {
 public:
   PartialJoinEmitter(KernelEmitter &k, nn::PagedAttentionJoinOp op)
-      : TokenEmitter(k, op), parts(k, op.getHeadDim()), heads(op.getHeads()),
+      : TokenEmitter(k, op), seen(op),
+        parts(k, op.getHeadDim(), seen.maySeeNoKey()), heads(op.getHeads()),
         dims(op.getHeadDim()), numParts(op.getNumParts()),
         length(static_cast<int64_t>(op.getPartTokens())),
-        window(op.getMask().getWindow()), from(k.pointerOf(op.getParts())),
+        from(k.pointerOf(op.getParts())),
         type(typeOf(op.getOutput()).getElementType()) {}
 
   void emit(Value output);
 
 private:
+  codegen::CachedKeys seen;
   PartialAttention parts;
-  int64_t heads, dims, numParts, length, window;
+  int64_t heads, dims, numParts, length;
   Value from;
   Type type;
 };
@@ -118,9 +127,9 @@ void PartialJoinEmitter::emit(Value output) {
     Value head = b.sub(item, b.mul(token, heads)), there = isThere(token);
     Value count =
         b.select(there, b.add(loadInt(positions, token), 1), b.constant(0));
-    Value first = b.constant(0);
-    if (window)
-      first = largerOf(b.sub(count, b.constant(window)), first);
+    Value first = seen.firstOf(integers(), count);
+    if (!first)
+      first = b.constant(0);
     Values joined = b.forLoop(
         b.div(first, length), b.ceilDiv(count, length), 1, parts.none(),
         [&](Value part, ValueRange carried) {

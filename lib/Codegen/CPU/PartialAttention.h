@@ -32,15 +32,17 @@ public:
   using Value = mlir::Value;
   using Values = LoopBuilder::Values;
 
-  /// `dims` is the number of features of a head.
-  PartialAttention(KernelEmitter &k, int64_t dims)
-      : b(k.b), dims(dims), lanes(k.evaluator.laneCount()),
-        vectors(llvm::divideCeil(dims, lanes)),
+  /// `dims` is the number of features of a head. `maySeeNoKey` says whether a
+  /// token that exists may see no key.
+  PartialAttention(KernelEmitter &k, int64_t dims, bool maySeeNoKey)
+      : b(k.b), dims(dims), maySeeNoKey(maySeeNoKey),
+        lanes(k.evaluator.laneCount()), vectors(llvm::divideCeil(dims, lanes)),
         headVector(mlir::VectorType::get(lanes, b.builder.getF32Type())) {}
 
 private:
   LoopBuilder &b;
   int64_t dims;
+  bool maySeeNoKey;
 
 public:
   const int64_t lanes, vectors;
@@ -67,7 +69,7 @@ public:
   Values load(Value from);
   void store(mlir::ValueRange part, Value to);
   /// Writes the output O / l of a head, rounded to `type`; zeros if the token
-  /// is padding after the end of its row (`isThere` is false).
+  /// is padding after the end of its row (`isThere` is false) or sees no key.
   void storeOutput(mlir::ValueRange part, Value isThere, Value to,
                    mlir::Type type);
 };

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
+#include "heddle/Codegen/Common/CachedKeys.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
@@ -220,7 +221,7 @@ class PartialAttentionLowering {
 public:
   PartialAttentionLowering(nn::PagedAttentionOp op,
                            nn::PagedAttentionOp::Adaptor in, LinalgBuilder &b)
-      : op(op), loops(op, in), b(b),
+      : op(op), loops(op, in), seen(op), b(b),
         length(op.getPartPages() * loops.pageTokens),
         shape({loops.rows, loops.tokens, op.getNumParts(), loops.heads,
                length}) {}
@@ -228,7 +229,8 @@ public:
   Value lower();
 
 private:
-  Value isVisible(ScalarBuilder &s, Value row, Value token, Value key);
+  Value isVisible(ScalarBuilder &s, Value inPart);
+  Value isInLayout(ScalarBuilder &s, Value count, Value inPart);
   Value scores();
   Value kvHead(ScalarBuilder &s, Value head) {
     return quotient(s, head, loops.heads / loops.kv);
@@ -248,21 +250,48 @@ private:
 
   nn::PagedAttentionOp op;
   CacheLoops<nn::PagedAttentionOp> loops;
+  CachedKeys seen;
   LinalgBuilder &b;
   int64_t length; ///< The number of positions of a part.
   SmallVector<int64_t> shape;
 };
 } // namespace
 
-Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value row,
-                                          Value token, Value key) {
-  Value position = loops.position(s, row, token);
-  Value sees = compare(s, arith::CmpIPredicate::ule, key, position);
-  if (int64_t window = op.getMask().getWindow())
-    sees = s.create<arith::AndIOp>(
-        sees, compare(s, arith::CmpIPredicate::ult, position,
-                      plus(s, key, s.index(window))));
-  return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token));
+/// Whether the token of this iteration exists and sees the key with index
+/// `inPart` of the part.
+Value PartialAttentionLowering::isVisible(ScalarBuilder &s, Value inPart) {
+  IntBuilder ints(s, s.getLoc(), s.getIndexType());
+  Value row = s.position(0), token = s.position(1);
+  Value count = s.create<arith::SelectOp>(
+      loops.isThere(s, row, token),
+      plus(s, loops.position(s, row, token), s.index(1)), s.index(0));
+  Value key = keyOf(s, s.position(2), inPart);
+  Value sees = ints.less(key, count);
+  if (Value first = seen.firstOf(ints, count))
+    sees = ints.both(sees, ints.less(first, plus(s, key, s.index(1))));
+  return seen.hasLayout() ? ints.both(sees, isInLayout(s, count, inPart))
+                          : sees;
+}
+
+/// Whether the token, whose keys end at `count`, sees the block of the key with
+/// index `inPart` of the part.
+Value PartialAttentionLowering::isInLayout(ScalarBuilder &s, Value count,
+                                           Value inPart) {
+  IntBuilder ints(s, s.getLoc(), s.getIndexType());
+  Value part = s.position(2);
+  Value number =
+      plus(s, seen.firstWord(ints, s.position(3), count, loops.in.getPart()),
+           seen.wordOf(ints, part));
+  ArrayRef<int64_t> shape = tensorOf(op.getLayout()).getShape();
+  Value row = quotient(s, number, shape[2]);
+  Value word =
+      s.extract(loops.in.getLayout(),
+                {quotient(s, row, shape[1]), remainder(s, row, shape[1]),
+                 remainder(s, number, shape[2])});
+  Value bits = seen.bitsOf(
+      ints, s.create<arith::IndexCastUIOp>(s.getIndexType(), word), part);
+  Value ofKey = seen.bitsOfKeys(ints, bits, inPart, /*keys=*/1);
+  return ints.less(s.index(0), ofKey);
 }
 
 /// The scores times log2(e). The score of a key that the query does not see is
@@ -289,9 +318,8 @@ Value PartialAttentionLowering::scores() {
                    Value share = s.div(score, s.f32(cap));
                    score = s.mul(s.f32(cap), s.create<math::TanhOp>(share));
                  }
-                 Value key = keyOf(s, s.position(2), s.position(4));
                  return s.create<arith::SelectOp>(
-                     isVisible(s, s.position(0), s.position(1), key),
+                     isVisible(s, s.position(4)),
                      s.mul(score, s.f32(llvm::numbers::log2e)),
                      s.f32(std::numeric_limits<float>::lowest()));
                });
@@ -301,14 +329,12 @@ Value PartialAttentionLowering::lower() {
   Value all = scores();
   auto self = [](ScalarBuilder &, Args x) { return x[0]; };
   Value largest = b.reduceLast(shape, {{all}}, Combine::Maximum, self);
-  Value powers =
-      b.map(all.getType(), {{all}, rows(largest)},
-            [&](ScalarBuilder &s, Args x) -> Value {
-              Value key = keyOf(s, s.position(2), s.position(4));
-              return s.create<arith::SelectOp>(
-                  isVisible(s, s.position(0), s.position(1), key),
-                  exp2(s, s.sub(x[0], x[1])), s.f32(0));
-            });
+  Value powers = b.map(all.getType(), {{all}, rows(largest)},
+                       [&](ScalarBuilder &s, Args x) -> Value {
+                         return s.create<arith::SelectOp>(
+                             isVisible(s, s.position(4)),
+                             exp2(s, s.sub(x[0], x[1])), s.f32(0));
+                       });
   Value sum = b.reduceLast(shape, {{powers}}, Combine::Add, self);
   SmallVector<int64_t> terms(ArrayRef<int64_t>(shape).drop_back());
   terms.append({loops.dims, length});
@@ -323,9 +349,8 @@ Value PartialAttentionLowering::lower() {
             loops.cached(s, 1, loops.page(s, row, key), kvHead(s, head),
                          s.position(4), remainder(s, key, loops.pageTokens));
         Value p = s.extract(powers, {row, token, part, head, inPart});
-        return s.create<arith::SelectOp>(
-            isVisible(s, row, token, keyOf(s, part, inPart)), s.mul(p, v),
-            s.f32(0));
+        return s.create<arith::SelectOp>(isVisible(s, inPart), s.mul(p, v),
+                                         s.f32(0));
       });
   RankedTensorType type = op.getPartsType();
   return b.map(
@@ -348,19 +373,19 @@ Value PartialAttentionLowering::lower() {
 /// one part of the keys, `length` positions. Its D + 2 values are D weighted
 /// sums of values, the sum of the weights, and the largest score.
 static Value lowerJoin(Value parts, Value positions, Value lengths,
-                       nn::MaskAttr mask, int64_t length, RankedTensorType type,
-                       LinalgBuilder &b) {
+                       const CachedKeys &keys, int64_t length,
+                       RankedTensorType type, LinalgBuilder &b) {
   ArrayRef<int64_t> shape = tensorOf(parts).getShape();
   int64_t numParts = shape[2], heads = shape[3], dims = shape[4] - 2;
   auto isSeen = [&](ScalarBuilder &s, Value row, Value token,
                     Value part) -> Value {
-    Value position = asIndex(s, s.extract(positions, {row, token}));
+    IntBuilder ints(s, s.getLoc(), s.getIndexType());
+    Value count =
+        plus(s, asIndex(s, s.extract(positions, {row, token})), s.index(1));
     Value begin = times(s, part, length);
-    Value seen = compare(s, arith::CmpIPredicate::ule, begin, position);
-    if (int64_t window = mask.getWindow())
-      seen = s.create<arith::AndIOp>(
-          seen, compare(s, arith::CmpIPredicate::ult, position,
-                        plus(s, begin, s.index(length - 1 + window))));
+    Value seen = ints.less(begin, count);
+    if (Value first = keys.firstOf(ints, count))
+      seen = ints.both(seen, ints.less(first, ints.add(begin, length)));
     return seen;
   };
   int64_t lowest[] = {shape[0], shape[1], heads, numParts};
@@ -394,8 +419,13 @@ static Value lowerJoin(Value parts, Value positions, Value lengths,
         Value row = s.position(0), token = s.position(1);
         Value head = quotient(s, s.position(2), dims);
         Value d = remainder(s, s.position(2), dims);
-        Value share = s.div(s.extract(sums, {row, token, head, d}),
-                            s.extract(sums, {row, token, head, s.index(dims)}));
+        Value weights = s.extract(sums, {row, token, head, s.index(dims)});
+        Value share = s.div(s.extract(sums, {row, token, head, d}), weights);
+        if (keys.maySeeNoKey())
+          share = s.create<arith::SelectOp>(
+              s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, weights,
+                                      s.f32(0)),
+              share, s.f32(0));
         Value length = asIndex(s, s.extract(lengths, {row}));
         return s.create<arith::SelectOp>(
             compare(s, arith::CmpIPredicate::slt, token, length), share,
@@ -409,7 +439,7 @@ static Values lowerPagedAttention(nn::PagedAttentionOp op,
   Value parts = PartialAttentionLowering(op, in, b).lower();
   if (op.getInParts())
     return {parts};
-  return {lowerJoin(parts, in.getPositions(), in.getLengths(), op.getMask(),
+  return {lowerJoin(parts, in.getPositions(), in.getLengths(), CachedKeys(op),
                     op.getPartPages() * op.getPageTokens(), op.getType(), b)};
 }
 
@@ -417,7 +447,7 @@ static Values lowerPagedAttentionJoin(nn::PagedAttentionJoinOp op,
                                       nn::PagedAttentionJoinOp::Adaptor in,
                                       LinalgBuilder &b) {
   return {lowerJoin(in.getParts(), in.getPositions(), in.getLengths(),
-                    op.getMask(), static_cast<int64_t>(op.getPartTokens()),
+                    CachedKeys(op), static_cast<int64_t>(op.getPartTokens()),
                     op.getType(), b)};
 }
 

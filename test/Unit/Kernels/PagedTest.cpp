@@ -129,6 +129,21 @@ TEST(PagedAttention, SeveralTokens) {
   check({{300}, 5, 2, 2, 256, "bf16", "bf16"});
 }
 
+TEST(PagedAttention, Layouts) {
+  check(sparse({{1500, 40}, 1, 4, 2, 32, "bf16", "bf16"}, 16, 1));
+  check(sparse({{900, 513, 7}, 1, 6, 2, 40, "i8"}, 64, 6));
+  check(sparse({{700, 33}, 1, 3, 1, 32}, 128, 3));
+  check(sparse({{620, 90}, 37, 4, 2, 40, "bf16", "bf16"}, 32, 4));
+  check(sparse({{300}, 7, 2, 1, 32, "f32", "f32", 0, "", 64}, 16, 2));
+  check(sparse({{300}, 1, 2, 1, 32, "f32", "f32", 0, "", 4}, 16, 1));
+  if (!isLong())
+    return;
+  check(sparse({{4000}, 1, 3, 1, 64, "f16", "f16"}, 16, 3));
+  check(sparse({{900}, 300, 12, 12, 64, "i8", "bf16"}, 16, 12));
+  check(sparse({{530}, 19, 2, 1, 48, "bf16", "bf16", 0, ", softcap = 2.0"}, 64,
+               1));
+}
+
 /// The tokens of a prompt, one by one, have the bits that they have together.
 void checkAlone(const Paged &many, const std::string &march) {
   std::vector<Tensor> arguments = pagedArguments(many);
@@ -154,6 +169,8 @@ TEST(PagedAttention, TokensDoNotDependOnOthers) {
   for (const Paged &p :
        {Paged{{800}, 4, 6, 2, 64, "bf16", "bf16"},
         {{530}, 37, 3, 1, 40, "bf16", "bf16", 20, ", softcap = 2.0"},
+        sparse({{800}, 70, 4, 2, 40, "bf16", "bf16"}, 16, 4),
+        sparse({{600}, 9, 6, 2, 32, "i8"}, 64, 6),
         {{40}, 40, 2, 2, 33, "bf16", "bf16"},
         {{300}, 7, 2, 1, 40, "f16", "f16"}})
     for (const std::string &march : marchesFor(p))

@@ -8,6 +8,7 @@
 
 #include "PagedTexts.h"
 #include <numeric>
+#include <optional>
 #include <random>
 
 using namespace mlir;
@@ -43,16 +44,24 @@ struct PagedTypes {
         out(result == PagedResult::Whole ? whole : parts),
         heads(shape({p.rows(), p.tokens, p.heads + 2 * p.kv, p.dims}, p.type)),
         weight(shape({p.dims}, p.type)), isWhole(result == PagedResult::Whole) {
+    if (p.block > 0)
+      layout = shape(
+          {p.layouts, p.layoutBlocks(), (p.layoutBlocks() + 31) / 32}, "i32");
     caches = keys + ", " + values + (p.isCoded() ? ", " + scales : "");
     mask = "mask = #nn.mask<causal" +
-           (p.window > 0 ? ", window = " + std::to_string(p.window) : "") + ">";
+           (p.window > 0 ? ", window = " + std::to_string(p.window) : "") +
+           (p.block > 0
+                ? ", block = " + std::to_string(p.block) + ", density = 0.5"
+                : "") +
+           ">";
   }
 
   std::string arguments() const {
-    return "plan.kernel @k(" + (p.hasNorms ? "%w: " + weight + ", " : "") +
-           "%k: " + keys + ", %v: " + values +
-           (p.isCoded() ? ", %s: " + scales : "") + ", %x: " + x +
-           ", %p: " + table + ", %at: " + at + ", %n: " + lengths + ") -> ";
+    return "plan.kernel @k(" + (p.block > 0 ? "%l: " + layout + ", " : "") +
+           (p.hasNorms ? "%w: " + weight + ", " : "") + "%k: " + keys +
+           ", %v: " + values + (p.isCoded() ? ", %s: " + scales : "") +
+           ", %x: " + x + ", %p: " + table + ", %at: " + at +
+           ", %n: " + lengths + ") -> ";
   }
   std::string attributes(const std::string &generator,
                          const std::string &ties) const {
@@ -65,13 +74,15 @@ struct PagedTypes {
                       const std::string &v, const std::string &s,
                       const std::string &tokens, const std::string &more,
                       const std::string &results) const {
+    bool hasLayout = name == "paged_attention" && p.block > 0;
     return "nn." + name + " " + k + ", " + v +
            (p.isCoded() ? " scales " + s : "") + " of " + tokens +
-           " pages %p at %at lengths %n {heads = #nn.heads<" +
-           std::to_string(p.heads) + ", kv = " + std::to_string(p.kv) +
-           ", scale = 0.21" + p.softcap + ">" + more + "} : (" + caches + ", " +
-           x + ", " + table + ", " + at + ", " + lengths + ") -> " + results +
-           "\n";
+           " pages %p at %at lengths %n " + (hasLayout ? "layout %l " : "") +
+           "{heads = #nn.heads<" + std::to_string(p.heads) +
+           ", kv = " + std::to_string(p.kv) + ", scale = 0.21" + p.softcap +
+           ">" + more + "} : (" + caches + ", " + x + ", " + table + ", " + at +
+           ", " + lengths + (hasLayout ? ", " + layout : "") + ") -> " +
+           results + "\n";
   }
   std::string attention(const std::string &k, const std::string &v,
                         const std::string &s, const std::string &tokens) const {
@@ -86,8 +97,11 @@ struct PagedTypes {
                    "(" + caches + ")");
   }
   std::string cacheTies() const {
-    std::string ties = p.hasNorms ? "1, 2" : "0, 1";
-    return !p.isCoded() ? ties : ties + (p.hasNorms ? ", 3" : ", 2");
+    int64_t first = (p.hasNorms ? 1 : 0) + (p.block > 0 ? 1 : 0);
+    std::string ties = std::to_string(first);
+    for (int64_t i = 1; i < (p.isCoded() ? 3 : 2); ++i)
+      ties += ", " + std::to_string(first + i);
+    return ties;
   }
   std::string norm() const {
     std::string rstd = shape({p.rows(), p.tokens, p.heads + 2 * p.kv}, "f32");
@@ -112,7 +126,7 @@ struct PagedTypes {
 
   const Paged &p;
   std::string keys, values, scales, x, table, at, lengths, parts, whole, out,
-      caches, mask, heads, weight;
+      caches, mask, heads, weight, layout;
   bool isWhole;
 };
 } // namespace
@@ -162,14 +176,34 @@ std::string test::headNormKernel(const Paged &p) {
          t.attributes("rows", "-1") + t.norm() + t.yield("%g", t.heads);
 }
 
-/// Makes keys and values NaN that no text has, in caches of floats.
-static void spoilRest(const Paged &p, ArrayRef<int64_t> table, Tensor &keys,
-                      Tensor &values) {
+/// Whether the only layout has the blocks of two positions.
+static bool isInLayout(const Paged &p, const Tensor &layout, int64_t query,
+                       int64_t key) {
+  int64_t row = query / p.block, block = key / p.block;
+  int64_t word = layout.ints()[row * layout.shape()[2] + block / 32];
+  return static_cast<uint64_t>(word) >> (block % 32) & 1;
+}
+
+/// Whether the request of row `row` needs its page `number`.
+static bool isPageSeen(const Paged &p, const Tensor *layout, int64_t row,
+                       int64_t number) {
+  if (!layout || p.tokens > 1 || p.layouts > 1)
+    return true;
+  for (int64_t key = number * p.pageTokens; key < (number + 1) * p.pageTokens;
+       ++key)
+    if (isInLayout(p, *layout, p.contexts[row] - 1, key))
+      return true;
+  return false;
+}
+
+/// Makes keys and values NaN that no text needs, in caches of floats.
+static void spoilRest(const Paged &p, ArrayRef<int64_t> table,
+                      const Tensor *layout, Tensor &keys, Tensor &values) {
   std::vector<bool> isUsed(p.pages() * p.pageTokens);
   for (int64_t row = 0; row < p.rows(); ++row)
     for (int64_t at = 0; at < p.contexts[row]; ++at)
       isUsed[table[row * p.rowPages() + at / p.pageTokens] * p.pageTokens +
-             at % p.pageTokens] = true;
+             at % p.pageTokens] = isPageSeen(p, layout, row, at / p.pageTokens);
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   for (int64_t slot = 0; slot < p.pages() * p.pageTokens; ++slot) {
     if (isUsed[slot])
@@ -181,6 +215,25 @@ static void spoilRest(const Paged &p, ArrayRef<int64_t> table, Tensor &keys,
         values.mutableFloats()[(head * p.pageTokens + key) * p.dims + d] = none;
       }
   }
+}
+
+/// Half of the blocks are seen. Some rows have no block, and some see none of
+/// the parts in the middle.
+static Tensor drawLayout(const Paged &p, std::mt19937 &engine) {
+  int64_t blocks = p.layoutBlocks(), words = (blocks + 31) / 32;
+  Tensor layout(ElementKind::I32, {p.layouts, blocks, words});
+  for (int64_t row = 0; row < p.layouts * blocks; ++row) {
+    bool isSparse = engine() % 2 == 0;
+    for (int64_t word = 0; word < words; ++word) {
+      auto bits = static_cast<uint32_t>(engine());
+      if (isSparse)
+        bits &= word % 2 == 0 ? 0x0400000Fu : 0;
+      if (row % 7 == 5)
+        bits = 0;
+      layout.mutableInts()[row * words + word] = static_cast<int32_t>(bits);
+    }
+  }
+  return layout;
 }
 
 std::vector<Tensor> test::pagedArguments(const Paged &p) {
@@ -216,8 +269,11 @@ std::vector<Tensor> test::pagedArguments(const Paged &p) {
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), engine);
   order.resize(p.rows() * p.rowPages());
+  std::optional<Tensor> layout;
+  if (p.block > 0)
+    layout = drawLayout(p, engine);
   if (!p.isCoded())
-    spoilRest(p, order, tensors[0], tensors[1]);
+    spoilRest(p, order, layout ? &*layout : nullptr, tensors[0], tensors[1]);
   for (int64_t context : p.contexts) {
     for (int64_t token = 0; token < p.tokens; ++token)
       positions.push_back(context - p.tokens + token);
@@ -230,6 +286,8 @@ std::vector<Tensor> test::pagedArguments(const Paged &p) {
   tensors.emplace_back(ElementKind::I32, ArrayRef<int64_t>{p.rows(), p.tokens},
                        positions);
   tensors.emplace_back(ElementKind::I32, ArrayRef<int64_t>{p.rows()}, lengths);
+  if (layout)
+    tensors.insert(tensors.begin(), *layout);
   return tensors;
 }
 

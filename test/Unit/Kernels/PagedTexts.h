@@ -25,15 +25,28 @@ struct Paged {
   /// Whether kernels that rotate heads compute a norm of each head before. Then
   /// its weight is the first argument of all kernels.
   bool hasNorms = false;
+  /// With `block` above 0: `layouts` layouts of random blocks of so many keys.
+  /// They are the first argument of all kernels.
+  int64_t block = 0, layouts = 1;
 
   int64_t rows() const { return static_cast<int64_t>(contexts.size()); }
   int64_t rowPages() const {
     int64_t most = *std::max_element(contexts.begin(), contexts.end());
     return most / pageTokens + 2;
   }
+  int64_t layoutBlocks() const {
+    return (rowPages() * pageTokens + block - 1) / block;
+  }
   int64_t pages() const { return rows() * rowPages() + 3; }
   bool isCoded() const { return std::string(cache) == "i8"; }
 };
+
+/// Requests that see some blocks of `block` keys, by `layouts` layouts.
+inline Paged sparse(Paged p, int64_t block, int64_t layouts) {
+  p.block = block;
+  p.layouts = layouts;
+  return p;
+}
 
 enum class PagedResult { Whole, Parts };
 
@@ -57,8 +70,9 @@ std::string rotaryKernel(const Paged &p);
 std::string headNormKernel(const Paged &p);
 
 /// Random keys, values and rows; pages in any order. Keys and values that no
-/// request has are NaN. The last request lacks its last token, if it has more
-/// than one.
+/// request has are NaN, and so are, if there is one token and one layout, pages
+/// of blocks that a token does not see. The last request lacks its last token,
+/// if it has more than one.
 std::vector<eval::Tensor> pagedArguments(const Paged &p);
 
 /// `arguments` are those of one request. Returns the arguments of a launch for

@@ -46,6 +46,11 @@ public:
   Value ceilTo(Value a, int64_t unit) {
     return floorTo(add(a, unit - 1), unit);
   }
+  /// Zeros are shifted in.
+  Value shiftRight(Value a, Value bits) {
+    return make<mlir::arith::ShRUIOp>(a, bits);
+  }
+  Value bitsOfBoth(Value a, Value b) { return make<mlir::arith::AndIOp>(a, b); }
   Value min(Value a, Value b) { return make<mlir::arith::MinSIOp>(a, b); }
   Value min(Value a, int64_t b) { return min(a, constant(b)); }
   Value max(Value a, Value b) { return make<mlir::arith::MaxSIOp>(a, b); }
@@ -55,6 +60,10 @@ public:
         loc, mlir::arith::CmpIPredicate::slt, a, b);
   }
   Value less(Value a, int64_t b) { return less(a, constant(b)); }
+  Value atLeast(Value a, Value b) {
+    return builder.createOrFold<mlir::arith::CmpIOp>(
+        loc, mlir::arith::CmpIPredicate::sge, a, b);
+  }
   /// Whether both conditions are true.
   Value both(Value a, Value b) {
     return builder.createOrFold<mlir::arith::AndIOp>(loc, a, b);
