@@ -37,7 +37,7 @@ constexpr int64_t maxWarps = 16;
 
 PagedMapper::PagedMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                          nn::PagedAttentionOp op, nn::CacheWriteOp write)
-    : op(op), write(write),
+    : op(op), write(write), seen(op),
       // Operations that compute elements need the dimensions of the buffers.
       f(kernel, module, FrameOptions{/*flat=*/isAlone(op)}),
       c(f.builder, f.loc), a(f, c, op), i32(a.i32), group(a.heads / a.kv),
@@ -142,13 +142,25 @@ void PagedMapper::findQueries(Value ofRow, Value tile) {
   blockEnd =
       acrossWarp(keyEnd, [&](Value x, Value y) { return i32.max(x, y); });
   blockBegin = c.constant(0);
-  keyBegin = codegen::firstVisibleKey(op.getMask(), a.rowPages * a.pageTokens,
-                                      i32, keyEnd);
+  if (seen.hasLayout()) {
+    Value head = c.add(c.mul(kvHead, group), c.rem(query, group));
+    Value shard = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
+    words = seen.firstWord(i32, head, keyEnd, shard);
+  }
+  keyBegin = seen.firstOf(i32, keyEnd);
   if (!keyBegin)
     return;
-  Value seen = i32.select(c.less(c.constant(0), keyEnd), keyBegin, blockEnd);
+  Value first = i32.select(c.less(c.constant(0), keyEnd), keyBegin, blockEnd);
   blockBegin =
-      acrossWarp(seen, [&](Value x, Value y) { return i32.min(x, y); });
+      acrossWarp(first, [&](Value x, Value y) { return i32.min(x, y); });
+}
+
+/// The bits of part `part` in the row of the lane's query; 0 if it sees no key.
+Value PagedMapper::bitsOf(Value part) {
+  Value index = i32.add(words, seen.wordOf(i32, part));
+  Value word = a.loadInt(a.pointerOf(op.getLayout()), index);
+  return i32.select(c.less(c.constant(0), keyEnd), seen.bitsOf(i32, word, part),
+                    c.constant(0));
 }
 
 PartKeys PagedMapper::keysOf(Value part) {
@@ -159,6 +171,12 @@ PartKeys PagedMapper::keysOf(Value part) {
   Value first = c.mul(part, partTokens);
   keys.begin = i32.max(i32.sub(blockBegin, first), 0);
   keys.end = i32.min(i32.sub(blockEnd, first), partTokens);
+  if (seen.hasLayout()) {
+    keyBits = bitsOf(part);
+    keys.bits = acrossWarp(keyBits, [&](Value x, Value y) -> Value {
+      return c.create<arith::OrIOp>(x, y);
+    });
+  }
   return keys;
 }
 
@@ -178,11 +196,21 @@ PagedMapper::Values PagedMapper::attendAll() {
       c.loc, i32.div(blockBegin, partTokens),
       i32.div(i32.add(blockEnd, partTokens - 1), partTokens), c.constant(1),
       none, [&](OpBuilder &b, Location loc, Value part, ValueRange carried) {
-        Values sums = attend(keysOf(part)), next;
-        for (int64_t i = 0; i < tiles->sumRows(); ++i)
-          next.append(
-              join.join(carried.slice(i * perRow, perRow), resultOf(sums, i)));
-        b.create<scf::YieldOp>(loc, next);
+        PartKeys keys = keysOf(part);
+        auto joinPart = [&](Values &state) {
+          Values sums = attend(keys), next;
+          for (int64_t i = 0; i < tiles->sumRows(); ++i)
+            next.append(join.join(ArrayRef(state).slice(i * perRow, perRow),
+                                  resultOf(sums, i)));
+          state = next;
+        };
+        // All threads of the block take the same branch.
+        Values state(carried);
+        if (keys.bits)
+          state = guarded(c.less(c.constant(0), keys.bits), state, joinPart);
+        else
+          joinPart(state);
+        b.create<scf::YieldOp>(loc, state);
       });
   return Values(loop.getResults());
 }
@@ -283,6 +311,8 @@ void PagedMapper::storeOutput(const Values &state) {
   forRows([&](int64_t i, Value token, Value head) {
     ArrayRef<Value> joined = ArrayRef(state).slice(i * perRow, perRow);
     Value isThere = a.isThere(row, token);
+    if (seen.maySeeNoKey())
+      isThere = c.both(isThere, join.isAny(joined[1]));
     Values features;
     for (Value sum : joined.drop_front(2))
       features.push_back(join.outputOf(sum, joined[1], isThere));
@@ -390,7 +420,7 @@ FailureOr<MappedLaunch> PagedMapper::emit(const Chip &chip) {
   tiles = unitFor(shape.element, shape.element, config::Matmul::Ieee)
               .createPagedTiles(c, shape);
   allocate(chip);
-  loader.emplace(a, shape, *tiles, pageNumbers, queryNorms);
+  loader.emplace(a, seen, shape, *tiles, pageNumbers, queryNorms);
   if (failed(op.getInParts() ? emitParts(chip) : emitWhole()))
     return failure();
   return f.launch();

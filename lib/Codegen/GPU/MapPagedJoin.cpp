@@ -11,7 +11,7 @@
 
 #include "CacheAddresses.h"
 #include "PagedJoin.h"
-#include "heddle/Codegen/Common/Attention.h"
+#include "heddle/Codegen/Common/CachedKeys.h"
 
 using namespace mlir;
 
@@ -48,8 +48,8 @@ void PagedJoinMapper::emitFeature(Value item) {
   Value token = c.div(item, dims * heads);
   Value count = a.countKeys(c.div(token, a.tokens), c.rem(token, a.tokens),
                             /*exists=*/{});
-  Value first = codegen::firstVisibleKey(
-      op.getMask(), std::numeric_limits<int64_t>::max(), a.i32, count);
+  codegen::CachedKeys seen(op);
+  Value first = seen.firstOf(a.i32, count);
   if (!first)
     first = c.constant(0);
   Value parts = a.pointerOf(op.getParts());
@@ -71,6 +71,8 @@ void PagedJoinMapper::emitFeature(Value item) {
       });
   SmallVector<Value> joined(loop.getResults());
   Value isThere = c.less(c.constant(0), count);
+  if (seen.maySeeNoKey())
+    isThere = c.both(isThere, join.isAny(joined[1]));
   Value output = c.globalPointer(f.outputBuffer(0));
   c.store(c.narrow(join.outputOf(joined[2], joined[1], isThere), type),
           a.advance(output, type, item));

@@ -40,6 +40,11 @@ PagedJoin::Values PagedJoin::join(ValueRange left, ValueRange right) {
   return joined;
 }
 
+Value PagedJoin::isAny(Value weights) {
+  Value zero = c.create<arith::ConstantOp>(c.builder.getF32FloatAttr(0));
+  return c.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, weights, zero);
+}
+
 Value PagedJoin::outputOf(Value sum, Value weights, Value isThere) {
   Value one = c.create<arith::ConstantOp>(c.builder.getF32FloatAttr(1));
   Value inverse = c.create<arith::DivFOp>(one, weights);

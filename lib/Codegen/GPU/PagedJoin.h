@@ -40,7 +40,10 @@ public:
   Values none(int64_t features);
   /// Combines two partial results.
   Values join(mlir::ValueRange left, mlir::ValueRange right);
-  /// A feature of the output: O / l, or zero if the token does not exist.
+  /// Whether the query sees a key, given l.
+  Value isAny(Value weights);
+  /// A feature of the output: O / l, or zero if the token does not exist or
+  /// sees no key.
   Value outputOf(Value sum, Value weights, Value isThere);
 
 private:

@@ -20,6 +20,18 @@ namespace heddle::gpu {
 /// The bytes of shared memory that one cycle accesses.
 static constexpr int64_t bankBytes = 128;
 
+Value PartKeys::areSeen(codegen::IntBuilder i32,
+                        const codegen::CachedKeys &seen, Value first,
+                        int64_t keys) const {
+  Value isAfterBegin = keys == 1 ? i32.atLeast(first, begin)
+                                 : i32.less(begin, i32.add(first, keys));
+  Value areSeen = i32.both(i32.less(first, end), isAfterBegin);
+  if (!bits)
+    return areSeen;
+  return i32.both(areSeen, i32.less(i32.constant(0),
+                                    seen.bitsOfKeys(i32, bits, first, keys)));
+}
+
 int64_t PagedLoader::accessWidth(int64_t row, Type type) {
   int64_t width = accessBytes / dist::byteSize(type);
   while (row % width)
@@ -57,8 +69,7 @@ void PagedLoader::loadPageNumbers(const PartKeys &part) {
   columns.clear();
   forAccesses(numPageNumbers(shape, a), [&](Value number) {
     Value first = c.mul(number, a.pageTokens);
-    Value isRead = c.both(c.less(first, part.end),
-                          c.less(part.begin, c.add(first, a.pageTokens)));
+    Value isRead = part.areSeen(a.i32, seen, first, a.pageTokens);
     // Entries of pages that no query sees may have any value.
     auto load = c.builder.create<scf::IfOp>(
         c.loc, isRead,
@@ -79,9 +90,7 @@ void PagedLoader::loadScales(const PartKeys &part, Value keyScales,
   Type f32 = c.builder.getF32Type();
   forAccesses(shape.keys(), [&](Value key) {
     Value offset = c.mul(key, sizeof(float));
-    Value isRead = c.both(
-        c.less(key, part.end),
-        c.create<arith::CmpIOp>(arith::CmpIPredicate::sge, key, part.begin));
+    Value isRead = part.areSeen(a.i32, seen, key, 1);
     auto load = c.builder.create<scf::IfOp>(
         c.loc, isRead,
         [&](OpBuilder &b, Location loc) {
@@ -242,8 +251,7 @@ LogicalResult PagedLoader::loadQueries(Value row, Value kvHead, Value first,
 PagedLoader::KeyColumn PagedLoader::keyColumn(const PartKeys &part,
                                               Value column, int64_t width) {
   auto [number, inPage] = split(column);
-  Value isPresent = c.both(c.less(column, part.end),
-                           c.less(part.begin, c.add(column, width)));
+  Value isPresent = part.areSeen(a.i32, seen, column, width);
   Value head = a.headInPage(pageAt(number), part.kvHead);
   return {column, isPresent, c.create<arith::AddIOp>(head, c.wide(inPage))};
 }
@@ -311,9 +319,7 @@ void PagedLoader::copyValues(const PartKeys &part, Value tile, int64_t first,
     Value key = c.add(tiles.keyOfRow(row), first);
     Value feature = c.mul(c.rem(access, perRow), width);
     auto [number, inPage] = split(key);
-    Value isPresent = c.both(
-        c.less(key, part.end),
-        c.create<arith::CmpIOp>(arith::CmpIPredicate::sge, key, part.begin));
+    Value isPresent = part.areSeen(a.i32, seen, key, 1);
     if (shape.sumFeatures() > a.dims)
       isPresent = c.both(isPresent, c.less(feature, a.dims));
     Value index = a.headInPage(pageAt(number), part.kvHead);

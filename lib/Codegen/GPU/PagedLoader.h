@@ -14,6 +14,7 @@
 
 #include "CacheAddresses.h"
 #include "PagedTiles.h"
+#include "heddle/Codegen/Common/CachedKeys.h"
 
 namespace heddle::gpu {
 
@@ -23,6 +24,14 @@ struct PartKeys {
   mlir::Value row, kvHead;
   mlir::Value firstPage;  ///< The first entry of the page table.
   mlir::Value begin, end; ///< Indices in the part.
+  /// With a layout: the bits of the part's blocks that some query of the block
+  /// sees.
+  mlir::Value bits;
+
+  /// Whether some query sees one of `keys` adjacent keys, which begin at index
+  /// `first` and are in one block of a layout or are several whole blocks.
+  mlir::Value areSeen(codegen::IntBuilder i32, const codegen::CachedKeys &seen,
+                      mlir::Value first, int64_t keys) const;
 };
 
 /// Emits the copies. Keys and values that no query sees are not read; zeros
@@ -34,10 +43,12 @@ public:
 
   /// `pageNumbers` has room for `numPageNumbers` i32 values, `queryNorms` for
   /// the results of the norms of all queries.
-  PagedLoader(CacheAddresses &a, const PagedShape &shape, PagedTiles &tiles,
-              Value pageNumbers, Value queryNorms)
-      : c(a.c), a(a), shape(shape), tiles(tiles), pageNumbers(pageNumbers),
-        queryNorms(queryNorms), thread(c.threadId()) {}
+  PagedLoader(CacheAddresses &a, const codegen::CachedKeys &seen,
+              const PagedShape &shape, PagedTiles &tiles, Value pageNumbers,
+              Value queryNorms)
+      : c(a.c), a(a), seen(seen), shape(shape), tiles(tiles),
+        pageNumbers(pageNumbers), queryNorms(queryNorms), thread(c.threadId()) {
+  }
 
   /// The number of pages that hold the keys of a tile.
   static int64_t numPageNumbers(const PagedShape &shape,
@@ -103,6 +114,7 @@ private:
 
   ThreadCode &c;
   CacheAddresses &a;
+  const codegen::CachedKeys &seen;
   const PagedShape &shape;
   PagedTiles &tiles;
   Value pageNumbers, queryNorms, thread;

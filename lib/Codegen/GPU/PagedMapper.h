@@ -64,6 +64,7 @@ private:
   }
   Value acrossWarp(Value value, llvm::function_ref<Value(Value, Value)> body);
   PartKeys keysOf(Value part);
+  Value bitsOf(Value part);
   bool isResident() const { return stages == int64_t(steps.size()); }
 
   mlir::LogicalResult writeTokens(Value part);
@@ -113,6 +114,7 @@ private:
   nn::PagedAttentionOp op;
   nn::CacheWriteOp write;
   codegen::AttentionSpec spec; ///< Only factors.
+  codegen::CachedKeys seen;
   KernelFrame f;
   ThreadCode c;
   CacheAddresses a;
@@ -131,8 +133,9 @@ private:
   Value maxima, chunkMaxima, chunkSums;
   std::optional<PagedLoader> loader;
   Value thread, warp, lane, row, kvHead, firstQuery;
-  /// The keys that the lane's query sees. The begin is null if it is 0 for all.
-  Value keyEnd, keyBegin;
+  /// The keys that the lane's query sees; a null `keyBegin` is 0. With a
+  /// layout: the first word of the query's row, and its bits in the part.
+  Value keyEnd, keyBegin, words, keyBits;
   Value blockEnd, blockBegin; ///< The keys that some query of the block sees.
 };
 

@@ -57,15 +57,12 @@ PagedMapper::Values PagedMapper::guarded(Value condition, Values before,
 
 /// Whether some query sees a key of the warp's chunk.
 Value PagedMapper::isChunkSeen(const PartKeys &part) {
-  Value first = c.mul(warp, chunkKeys);
-  return c.both(c.less(first, part.end),
-                c.less(part.begin, c.add(first, chunkKeys)));
+  return part.areSeen(i32, seen, c.mul(warp, chunkKeys), chunkKeys);
 }
 
 void PagedMapper::addValues(const PartKeys &part, size_t step, Values &sums) {
   const PagedStep &now = steps[step];
-  Value isRead = c.both(c.less(c.constant(now.first), part.end),
-                        c.less(part.begin, c.constant(now.first + now.count)));
+  Value isRead = part.areSeen(i32, seen, c.constant(now.first), now.count);
   if (shape.featuresOfWarp() * shape.warps > shape.sumFeatures())
     isRead = c.both(isRead, c.less(c.mul(warp, shape.featuresOfWarp()),
                                    shape.sumFeatures()));
@@ -147,21 +144,29 @@ void PagedMapper::hide(const PartKeys &part, Values &scores) {
   Value hidden = number(-std::numeric_limits<float>::infinity());
   Value first =
       c.add(c.mul(part.firstPage, a.pageTokens), c.mul(warp, chunkKeys));
-  auto boundOf = [&](Value ofLane, int64_t i) {
+  auto ofRow = [&](Value ofLane, int64_t i) -> Value {
     auto shuffle = c.builder.create<mlir::gpu::ShuffleOp>(
         c.loc, ofLane, tiles->scoreRow(i), c.constant(warpSize),
         mlir::gpu::ShuffleMode::IDX);
-    return i32.sub(shuffle.getShuffleResult(), first);
+    return shuffle.getShuffleResult();
   };
   for (int64_t i = 0; i < tiles->scoreRows(); ++i) {
-    Value end = boundOf(keyEnd, i);
-    Value begin = keyBegin ? boundOf(keyBegin, i) : Value();
+    Value end = i32.sub(ofRow(keyEnd, i), first), begin, bits;
+    if (keyBegin)
+      begin = i32.sub(ofRow(keyBegin, i), first);
+    if (part.bits)
+      bits = ofRow(keyBits, i);
     for (int64_t j = 0; j < tiles->scoreColumns(); ++j) {
       Value key = tiles->scoreKey(j);
       Value &score = scores[tiles->scoreIndex(i, j)];
       score = i32.select(c.less(key, end), score, hidden);
       if (begin)
         score = i32.select(c.less(key, begin), hidden, score);
+      if (!bits)
+        continue;
+      Value inPart = c.add(c.mul(warp, chunkKeys), key);
+      Value ofKey = seen.bitsOfKeys(i32, bits, inPart, /*keys=*/1);
+      score = i32.select(c.less(c.constant(0), ofKey), score, hidden);
     }
   }
 }

@@ -224,6 +224,10 @@ static int64_t scalarFor(BlockArgument argument) {
       microBatch = attention.getMicroBatch();
       part = attention.getPart();
       parts = attention.getParts();
+    } else if (auto paged = dyn_cast<nn::PagedAttentionOp>(user)) {
+      part = paged.getPart();
+      if (paged.getLayout())
+        parts = sizeOf(paged.getLayout(), 0) / paged.getHeads().getCount();
     } else if (auto dropout = dyn_cast<nn::DropoutOp>(user)) {
       layer = dropout.getLayer();
       microBatch = dropout.getMicroBatch();

@@ -146,6 +146,18 @@ TEST(GpuPagedAttention, SeveralTokens) {
   check({{300}, 5, 2, 2, 256, "bf16", "bf16"});
 }
 
+TEST(GpuPagedAttention, Layouts) {
+  check(sparse({{1100, 40}, 1, 4, 2, 32, "bf16", "bf16"}, 16, 1));
+  check(sparse({{600, 13}, 1, 6, 2, 40, "i8", "bf16"}, 64, 6));
+  check(sparse({{300, 90}, 19, 4, 2, 40}, 32, 4));
+  check(sparse({{300}, 7, 2, 1, 48, "f16", "f16"}, 128, 2));
+  check(sparse({{300}, 5, 2, 1, 32, "bf16", "bf16", 0, "", 64}, 16, 2));
+  if (!isLong())
+    return;
+  check(sparse({{900}, 41, 6, 2, 96, "bf16", "bf16"}, 16, 6));
+  check(sparse({{700, 520}, 1, 12, 3, 64, "f16", "f16"}, 32, 12));
+}
+
 /// The tokens of a prompt, one by one and in a launch of a few, have the bits
 /// that they have together.
 TEST(GpuPagedAttention, TokensDoNotDependOnOthers) {
@@ -153,6 +165,7 @@ TEST(GpuPagedAttention, TokensDoNotDependOnOthers) {
        {Paged{{800}, 4, 6, 2, 64, "bf16", "bf16"},
         {{530}, 37, 3, 1, 40, "bf16", "bf16", 20, ", softcap = 2.0"},
         {{290}, 7, 2, 1, 40, "i8", "f16"},
+        sparse({{600}, 9, 4, 2, 40, "bf16", "bf16"}, 16, 4),
         {{270}, 19, 1, 1, 33}}) {
     std::vector<Tensor> arguments = pagedArguments(many);
     arguments.back().mutableInts()[0] = many.tokens;
@@ -205,15 +218,17 @@ TEST(GpuPagedAttention, NormsDoNotDependOnOthers) {
 
 /// The plain kernels, with which BINARY check compares.
 TEST(GpuPagedAttention, Plain) {
-  Paged p = {{300, 20}, 2, 2, 1, 16, "i8", "f32", 17};
-  std::vector<Tensor> arguments = pagedArguments(p);
-  for (const std::string &text :
-       {pagedKernels(p, PagedResult::Whole).attention, cacheWriteKernel(p)}) {
-    GpuKernel plain(text, GpuKernel::Form::Plain);
-    std::vector<Tensor> got = plain.run(arguments),
-                        expected = plain.reference(arguments);
-    for (size_t i = 0; i < expected.size(); ++i)
-      expectNear(got[i], expected[i], 1e-5, text);
+  for (const Paged &p : {Paged{{300, 20}, 2, 2, 1, 16, "i8", "f32", 17},
+                         sparse({{300, 20}, 2, 2, 1, 16, "i8"}, 16, 2)}) {
+    std::vector<Tensor> arguments = pagedArguments(p);
+    for (const std::string &text :
+         {pagedKernels(p, PagedResult::Whole).attention, cacheWriteKernel(p)}) {
+      GpuKernel plain(text, GpuKernel::Form::Plain);
+      std::vector<Tensor> got = plain.run(arguments),
+                          expected = plain.reference(arguments);
+      for (size_t i = 0; i < expected.size(); ++i)
+        expectNear(got[i], expected[i], 1e-5, text);
+    }
   }
 }
 
@@ -232,7 +247,7 @@ Tensor headWeight(const Paged &p) {
 /// kernels that both rotate.
 void checkFused(const Paged &p, PagedResult result) {
   std::vector<Tensor> arguments = pagedArguments(p);
-  size_t first = p.hasNorms ? 1 : 0; // The cache.
+  size_t first = p.hasNorms || p.block > 0 ? 1 : 0; // The cache.
   if (p.hasNorms)
     arguments.insert(arguments.begin(), headWeight(p));
   std::vector<Tensor> apart = arguments;
@@ -280,6 +295,9 @@ TEST(GpuPagedAttention, FusedWithWrites) {
   checkFused({{513, 2}, 1, 5, 1, 47, "i8", "bf16", 100}, PagedResult::Parts);
   checkFused({{258, 20}, 4, 3, 1, 40, "i8"}, PagedResult::Whole);
   checkFused({{77}, 8, 2, 1, 80, "bf16", "bf16"}, PagedResult::Whole);
+  checkFused(sparse({{600, 20}, 1, 4, 2, 32, "bf16", "bf16"}, 16, 4),
+             PagedResult::Parts);
+  checkFused(sparse({{77}, 8, 2, 1, 40, "i8"}, 32, 2), PagedResult::Whole);
   Paged norms = {{300, 31}, 1, 4, 2, 128, "bf16", "bf16"};
   norms.hasNorms = true;
   checkFused(norms, PagedResult::Parts);
