@@ -157,10 +157,8 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
-  if (values.mode == Mode::Serve)
-    fail("H0143", "attention over a cache has no layouts",
-         "compile with --mode train or encode");
-  const int64_t seq = values.seq;
+  const int64_t seq =
+      values.mode == Mode::Serve ? values.maxContext : values.seq;
   spec.layouts.assign(spec.layers, nullptr);
   if (settings.sparseAttention) {
     // The last block of a sequence need not be whole.

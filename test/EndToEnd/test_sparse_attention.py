@@ -55,6 +55,18 @@ class SparseTest(h.HeddleTest):
         return self.compile(model, "--batch", ROWS, "--seq", seq, "--threads", 2, *flags,
                             output=output, config=config)
 
+    def sparse(self, base, layouts, block):
+        """A model of the class `base` in which a layer's path chooses its layout."""
+        import torch
+
+        class Sparse(base):
+            def hidden(self, name, length, *lengths):
+                dense = super().hidden(name, length, *lengths)
+                layer = int([word for word in name.split(".") if word.isdigit()][0])
+                return dense | hidden_by(layouts[layer], block, length)
+
+        return Sparse
+
 
 @h.needs_torch
 class AgainstPyTorch(SparseTest):
@@ -72,18 +84,6 @@ class AgainstPyTorch(SparseTest):
         saved = h.read_saved(self.path("out"))
         for name, value in oracle.arrays().items():
             self.assertLess(h.relative(saved[prefix + name], value), 2e-5, name)
-
-    def sparse(self, base, layouts, block):
-        """A model of the class `base` in which a layer's path chooses its layout."""
-        import torch
-
-        class Sparse(base):
-            def hidden(self, name, length, *lengths):
-                dense = super().hidden(name, length, *lengths)
-                layer = int([word for word in name.split(".") if word.isdigit()][0])
-                return dense | hidden_by(layouts[layer], block, length)
-
-        return Sparse
 
     def test_gpt2(self):
         """Layouts of one head and of all, the same in all layers and others in each."""
