@@ -159,6 +159,12 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
          "give them as operands `layout` of nn.attention");
   const int64_t seq =
       values.mode == Mode::Serve ? values.maxContext : values.seq;
+  if (values.mode == Mode::Train && values.maxContext > seq)
+    fail("H0143",
+         "--max-context " + std::to_string(values.maxContext) +
+             ": texts are longer than the --seq " + std::to_string(seq) +
+             " tokens that have a layout",
+         "use --max-context " + std::to_string(seq) + " or less");
   spec.layouts.assign(spec.layers, nullptr);
   if (settings.sparseAttention) {
     // The last block of a sequence need not be whole.

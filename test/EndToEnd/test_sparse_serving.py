@@ -213,6 +213,10 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
         said = h.run([h.HEDDLE, "compile", self.model, "--mode", "serve", "--max-context",
                       64, "--attention-layout", file, "-o", self.path("none")], status=2)
         self.assertIn("error[H0198]", said.stderr)
+        said = h.run([h.HEDDLE, "compile", self.model, "--batch", 1, "--seq", 80,
+                      "--max-context", 96, "--attention-layout", file, "-o",
+                      self.path("none")], status=2)
+        self.assertIn("error[H0143]: --max-context 96", said.stderr)
 
 
 if __name__ == "__main__":
