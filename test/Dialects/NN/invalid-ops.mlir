@@ -1095,6 +1095,22 @@ nn.func @f(%k: tensor<20x1x4x16xf32>, %v: tensor<20x1x16x4xf32>, %x: tensor<1x1x
 
 // -----
 
+nn.func @f(%k: tensor<3x2x4x16xf32>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x3xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>, %l: tensor<2x1x1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention' op has a layout of 32 positions, and a page table of 48}}
+  %y = nn.paged_attention %k, %v of %x pages %p at %at lengths %n layout %l {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, block = 32, density = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x3xi32>, tensor<1x5xi32>, tensor<1xi32>, tensor<2x1x1xi32>) -> tensor<1x5x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x12xf32>, %v: tensor<3x2x12x4xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>, %l: tensor<1x2x1xi32>) {
+  // expected-error @+1 {{'nn.paged_attention' op has a layout, and pages of 12 positions, which do not divide parts of 256}}
+  %y = nn.paged_attention %k, %v of %x pages %p at %at lengths %n layout %l {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, block = 16, density = 0.5>} : (tensor<3x2x4x12xf32>, tensor<3x2x12x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>, tensor<1x2x1xi32>) -> tensor<1x5x8xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<1x1x2x4x6xf32>, %at: tensor<1x1xi32>, %n: tensor<1xi32>) {
   // expected-error @+1 {{'nn.paged_attention_join' op output must be 'tensor<1x1x16xf32>', not 'tensor<1x1x24xf32>'}}
   %y = nn.paged_attention_join %x at %at lengths %n {mask = #nn.mask<causal>, part_tokens = 256 : i64} : (tensor<1x1x2x4x6xf32>, tensor<1x1xi32>, tensor<1xi32>) -> tensor<1x1x24xf32>
