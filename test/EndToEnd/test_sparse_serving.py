@@ -154,17 +154,6 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
                     ("one", [], flags), ("other", others, {}))]
             np.testing.assert_array_equal(*found)
 
-    def test_counts_the_keys_of_layouts(self):
-        self.gpt2()
-        layout, file = self.draw(16)
-        found = self.explain(self.serve(self.model, "--attention-layout", file),
-                             "--program", "decode/1")
-        # Of each token, in the mean: half of the diagonal's block is hidden.
-        positions = -(-CONTEXT // 16) * 16
-        keys = positions * layout.mean() - 15 / 2
-        self.assertAlmostEqual(found["bytes"] - found["state_bytes"],
-                               keys * 2 * LAYERS * 32 * 4, delta=8 * LAYERS)
-
     @h.needs_torch
     def test_trained_binaries_generate(self):
         import oracle

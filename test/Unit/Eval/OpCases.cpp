@@ -295,13 +295,6 @@ static std::vector<OpCase> makeAttentionCases() {
        "(tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
            whereTypes + ") -> tensor<2x3x1x2x4xf32>",
        3},
-      {"nn.paged_attention", cache + row + where + ", %l: tensor<2x1x1xi32>",
-       "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n layout "
-       "%l {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, block = "
-       "16, density = 0.5>} : (tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>, "
-       "tensor<2x3x12xf32>" +
-           whereTypes + ", tensor<2x1x1xi32>) -> tensor<2x3x4xf32>",
-       3},
       {"nn.paged_attention_join",
        "%x: tensor<2x3x2x4x5xf32>, %at: tensor<2x3xi32>, %n: tensor<2xi32>",
        "nn.paged_attention_join %x at %at lengths %n {mask = #nn.mask<causal, "
