@@ -158,14 +158,6 @@ Value VisibleKeys::firstKeyBlock() {
   return keysFrom ? ints.div(keysFrom, spec.block) : ints.constant(0);
 }
 
-Value firstVisibleKey(nn::MaskAttr mask, int64_t mostKeys, IntBuilder ints,
-                      Value end) {
-  int64_t window = mask.getWindow();
-  if (window == 0 || window >= mostKeys)
-    return {};
-  return ints.max(ints.sub(end, ints.constant(window)), 0);
-}
-
 Value firstProbability(const AttentionSpec &spec, const VisibleKeys &visible,
                        IntBuilder ints, Value microBatch, Value part,
                        Value batch, Value head) {

@@ -139,12 +139,6 @@ private:
   bool hasLengths = false;
 };
 
-/// The first key that a query sees, if the keys before `end` exist and its own
-/// is the last of them; null if `mask` lets it see all, of which there are at
-/// most `mostKeys`.
-mlir::Value firstVisibleKey(nn::MaskAttr mask, int64_t mostKeys,
-                            IntBuilder ints, mlir::Value end);
-
 /// Dropout finds the random bits of a probability by the probability's index in
 /// a tensor over all ranks: [micro-batch, batch, parts, heads, T, T], where T
 /// is the length of the whole sequence. This function returns the index for
