@@ -209,6 +209,34 @@ class SparseAttention(SparseTest):
                          max(HEADS * blocks * 4, 256))
         self.assertNotIn("attention", dense)
 
+    @h.needs_mpi
+    def test_explain_ring(self):
+        """How evenly the ranks of a ring share the blocks, and how long they wait."""
+        seq, block = 64, 16
+        self.make_gpt2(seq)
+        # Rank 0 has blocks 0 and 1. Its queries see 3 blocks, those of rank 1 three of
+        # their own and two of rank 0's.
+        layout = np.tril(np.ones((1, 4, 4)))
+        layout[0, 2:, 1] = 0
+        file = write_layout(self.path("layout.safetensors"), np.repeat(layout, HEADS, 0),
+                            block)
+        said = self.explain(self.build(self.model, seq, "--attention-layout", file,
+                                       "--mesh", "seq=2", "--context", "ring"))
+        layer = said["attention"][0]
+        np.testing.assert_allclose(layer["ranks"], [3 / 8, 5 / 8])
+        # In step 0 both have 3 blocks; in step 1 rank 1 has 2, and rank 0 none.
+        np.testing.assert_allclose(layer["busy"], 4 / 5)
+
+    def test_warns_of_queries_that_see_nothing(self):
+        seq = 64
+        self.make_gpt2(seq)
+        layout = np.eye(4)[None].repeat(HEADS, 0)
+        layout[1, 2] = 0
+        file = write_layout(self.path("layout.safetensors"), layout, 16)
+        said = h.run([h.HEDDLE, "compile", self.model, "--seq", seq, "--dry-run",
+                      "--attention-layout", file]).stderr
+        self.assertEqual(said.count("warning: H0143: some queries attend to no key"), 1)
+
     def refused(self, seq, *flags, **more):
         file = self.path("refused.json")
         with open(file, "w") as stream:

@@ -27,8 +27,18 @@ static const plan::State *findLayout(const plan::Plan &plan,
   return nullptr;
 }
 
+/// Returns the number of ranks among which ring attention splits the sequence;
+/// 1 if there is none.
+static int64_t ringOf(const plan::Plan &plan) {
+  bool isRing = std::any_of(
+      plan.kernels.begin(), plan.kernels.end(), [](const plan::Kernel &kernel) {
+        return kernel.ops.find("attention_join") != std::string::npos;
+      });
+  return isRing ? plan.mesh.size(plan::AxisRole::Sequence) : 1;
+}
+
 AttentionLayouts::AttentionLayouts(const plan::Plan &plan, double flops)
-    : flops(flops), denseFlops(flops) {
+    : ring(ringOf(plan)), flops(flops), denseFlops(flops) {
   for (const plan::LayoutUse &use : plan.weights.layouts)
     if (const plan::State *state = findLayout(plan, use.state))
       addLayers(use, *state);
@@ -53,8 +63,40 @@ void AttentionLayouts::addLayers(const plan::LayoutUse &use,
       count += __builtin_popcount(uint32_t(words[i]));
     heads.push_back(double(count) / (double(blocks) * double(blocks)));
   }
-  for (const std::string &path : use.layers)
-    layers.push_back({path, use.block, heads});
+  Layer layer = {"", use.block, heads, {}};
+  if (ring > 1)
+    shareRing(state, layer);
+  for (const std::string &path : use.layers) {
+    layer.path = path;
+    layers.push_back(layer);
+  }
+}
+
+/// Counts the blocks of each rank and ring step. In step s, rank r has the
+/// queries of shard r and the keys of shard r - s.
+void AttentionLayouts::shareRing(const plan::State &state, Layer &layer) const {
+  const std::vector<int32_t> &words = state.value.elements;
+  const int64_t blocks = state.shape[1], wordsOfRow = state.shape[2];
+  const int64_t ofShard = blocks / ring;
+  std::vector<double> counts(ring * ring);
+  for (int64_t row = 0; row < state.shape[0] * blocks; ++row)
+    for (int64_t column = 0; column < blocks; ++column)
+      if (uint32_t(words[row * wordsOfRow + column / 32]) >> column % 32 & 1)
+        ++counts[row % blocks / ofShard * ring + column / ofShard];
+  const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
+  double slowest = 0;
+  for (int64_t step = 0; step < ring; ++step) {
+    double most = 0;
+    for (int64_t rank = 0; rank < ring; ++rank)
+      most = std::max(most, counts[rank * ring + (rank + ring - step) % ring]);
+    slowest += most;
+  }
+  for (int64_t rank = 0; rank < ring; ++rank)
+    layer.ranks.push_back(std::accumulate(counts.begin() + rank * ring,
+                                          counts.begin() + (rank + 1) * ring,
+                                          0.0) /
+                          std::max(all, 1.0));
+  layer.busy = slowest > 0 ? all / double(ring) / slowest : 1;
 }
 
 double AttentionLayouts::Layer::density() const {
@@ -66,11 +108,17 @@ void AttentionLayouts::addTo(json &json) const {
   if (layers.empty())
     return;
   nlohmann::json all = json::array();
-  for (const Layer &layer : layers)
-    all.push_back({{"layer", layer.path},
-                   {"block", layer.block},
-                   {"density", layer.density()},
-                   {"heads", layer.heads}});
+  for (const Layer &layer : layers) {
+    nlohmann::json one = {{"layer", layer.path},
+                          {"block", layer.block},
+                          {"density", layer.density()},
+                          {"heads", layer.heads}};
+    if (ring > 1) {
+      one["ranks"] = layer.ranks;
+      one["busy"] = layer.busy;
+    }
+    all.push_back(std::move(one));
+  }
   json["attention"] = all;
   json["dense_flops_per_step"] = denseFlops;
 }
@@ -84,12 +132,20 @@ void AttentionLayouts::print() const {
   std::cout << "\nblocks that attention computes\n";
   std::vector<TableRow> rows = {
       {"layer", "block", "density", "least of a head", "most of a head", ""}};
+  if (ring > 1)
+    rows.front().insert(rows.front().end() - 1,
+                        {"most of a rank", "ranks busy"});
   for (const Layer &layer : layers) {
     auto [least, most] =
         std::minmax_element(layer.heads.begin(), layer.heads.end());
     rows.push_back({layer.path, std::to_string(layer.block),
                     percent(layer.density()), percent(*least), percent(*most),
                     ""});
+    if (ring > 1)
+      rows.back().insert(
+          rows.back().end() - 1,
+          {percent(*std::max_element(layer.ranks.begin(), layer.ranks.end())),
+           percent(layer.busy)});
   }
   printTable(rows);
   std::cout << "a step computes " << formatFlops(flops)

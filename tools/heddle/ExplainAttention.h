@@ -17,8 +17,8 @@
 namespace heddle::driver {
 
 /// The layouts of a plan: for each layer the density of its attention, over all
-/// heads and by head, and the FLOPs of a step, over all ranks, if attention
-/// were dense.
+/// heads and by head, and how evenly the ranks of ring attention share its
+/// blocks; and the FLOPs of a step, over all ranks, if attention were dense.
 class AttentionLayouts {
 public:
   /// `flops` is the number of FLOPs of a step, over all ranks.
@@ -34,11 +34,18 @@ private:
     std::string path;
     int64_t block;
     std::vector<double> heads; ///< One density if all heads have one layout.
+    /// With ring attention: the share of the blocks that each rank of the ring
+    /// computes, whose sum is 1; and the share of a step's time in which the
+    /// ranks compute, since each ring step takes as long as its slowest rank.
+    std::vector<double> ranks;
+    double busy = 1;
     double density() const;
   };
   void addLayers(const plan::LayoutUse &use, const plan::State &state);
+  void shareRing(const plan::State &state, Layer &layer) const;
 
   std::vector<Layer> layers;
+  int64_t ring = 1; ///< Ranks of ring attention; 1: none.
   double flops, denseFlops;
 };
 
