@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/AttentionCost.h"
 #include "dialects/NN/NNDialect.h"
 
 using namespace mlir;
@@ -70,25 +71,38 @@ double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
 double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
+double heddle::nn::meanKeysOf(AttentionOpInterface op) {
+  MaskAttr mask = op.getMask();
+  double keys = mask.meanKeys(tensorOf(op.getQkv()[0]).getDimSize(1));
+  // The mask's own number leaves out the half of each block on the diagonal
+  // that a causal mask hides. Only one step of a ring has these blocks.
+  if (!mask.hasLayout() || !mask.isCausal())
+    return keys;
+  double hidden = (static_cast<double>(mask.getBlock()) - 1) / 2;
+  double seen = static_cast<double>(tensorOf(op.getQkv()[0]).getDimSize(1)) *
+                mask.getDensity().getValueAsDouble();
+  return std::max(seen - hidden / static_cast<double>(op.getSequenceShards()),
+                  0.0);
+}
+
 /// The floating-point operations of attention's two matrix products, Q K^T and
 /// P V, over all pairs (query, key) that the mask allows. The compiler does not
 /// know the lengths of sequences, so the cost assumes the greatest length.
-static double attentionFlops(Value output, MaskAttr mask) {
-  auto type = cast<RankedTensorType>(output.getType());
-  return 4 * elements(output) * mask.meanKeys(type.getDimSize(1));
+static double attentionFlops(AttentionOpInterface op, Value output) {
+  return 4 * elements(output) * meanKeysOf(op);
 }
 
 double AttentionOp::getFlops() { return getModelFlops(); }
 double AttentionOp::getModelFlops() {
-  return attentionFlops(getOutput(), getMask());
+  return attentionFlops(*this, getOutput());
 }
 double AttentionGradOp::getFlops() {
-  return 2.5 * attentionFlops(getForward(), getMask());
+  return 2.5 * attentionFlops(*this, getForward());
 }
 // The gradient has five products. One of them recomputes the scores, and
 // recomputation does not count for model FLOPs utilization, so count four.
 double AttentionGradOp::getModelFlops() {
-  return 2 * attentionFlops(getForward(), getMask());
+  return 2 * attentionFlops(*this, getForward());
 }
 double AttentionJoinOp::getFlops() { return 10 * elements(getOutput()); }
 double LogAddExpOp::getFlops() { return 10 * elements(getOutput()); }

@@ -384,7 +384,9 @@ LogicalResult heddle::nn::verifyLayout(Operation *op, Value layout,
       type.getDimSize(2) != llvm::divideCeil(type.getDimSize(1), 32))
     return op->emitOpError("layout ")
            << type << " is not [heads or 1, blocks, ceil(blocks / 32)]";
-  if (int64_t layouts = type.getDimSize(0); layouts != 1 && layouts % heads)
+  int64_t layouts = type.getDimSize(0);
+  bool isOfPart = isa<PagedAttentionOp>(op) && layouts % heads == 0;
+  if (layouts != 1 && layouts != heads && !isOfPart)
     return op->emitOpError("has layouts for ")
            << layouts << " heads; " << heads << " or 1 are possible";
   return success();

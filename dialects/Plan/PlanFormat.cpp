@@ -110,10 +110,16 @@ plan::ExtendedTable heddle::planir::extendedOf(DictionaryAttr weights) {
       weights ? weights.getAs<DictionaryAttr>("extended") : DictionaryAttr();
   if (!said)
     return table;
-  table.tensor = said.getAs<StringAttr>("tensor").str();
-  table.rows = said.getAs<IntegerAttr>("rows").getInt();
-  table.first = said.getAs<IntegerAttr>("first").getInt();
-  table.interpolates = said.getAs<BoolAttr>("interpolates").getValue();
+  auto tensor = said.getAs<StringAttr>("tensor");
+  auto rows = said.getAs<IntegerAttr>("rows");
+  auto first = said.getAs<IntegerAttr>("first");
+  auto interpolates = said.getAs<BoolAttr>("interpolates");
+  if (!tensor || !rows || !first || !interpolates)
+    return table;
+  table.tensor = tensor.str();
+  table.rows = rows.getInt();
+  table.first = first.getInt();
+  table.interpolates = interpolates.getValue();
   return table;
 }
 

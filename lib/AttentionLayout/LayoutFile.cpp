@@ -139,7 +139,8 @@ void layouts::requireFit(const AttentionLayout &layout, const std::string &path,
          "a layout of " + std::to_string(layout.blocks()) + " blocks of " +
              block + " tokens for sequences of " + std::to_string(seq),
          "make one with --seq " + std::to_string(seq) + ", or compile with " +
-             "--seq " + std::to_string(whole),
+             "--seq " + std::to_string(whole) +
+             " (--max-context for --mode serve)",
          place);
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ModuleShares.h"
+#include "dialects/NN/AttentionCost.h"
 #include "dialects/NN/NNDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -118,7 +119,7 @@ double emit::flopsLeftOut(planir::KernelOp kernel) {
     if (!mask.hasLayout())
       continue;
     int64_t length = nn::tensorOf(attention.getQkv()[0]).getDimSize(1);
-    double seen = mask.meanKeys(length);
+    double seen = nn::meanKeysOf(attention);
     double all =
         nn::MaskAttr::get(kernel.getContext(), mask.getKind()).meanKeys(length);
     if (seen > 0)

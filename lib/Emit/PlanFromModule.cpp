@@ -235,7 +235,13 @@ private:
       if (auto source = like.getAs<nn::SourceAttr>("source"))
         state.sources = source.getLayout().pieces;
       state.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
-      if (auto value = like.getAs<DenseIntElementsAttr>("value"))
+      auto value = like.getAs<DenseIntElementsAttr>("value");
+      if ((*role == nn::StateRole::Constant) !=
+          (value && value.getType() == type &&
+           type.getElementType().isInteger(32)))
+        return op.emitError("H0913: needs a value of its type if and only if "
+                            "it is a constant of i32");
+      if (value)
         state.value.elements.assign(value.value_begin<int32_t>(),
                                     value.value_end<int32_t>());
       Type of = op.getType();

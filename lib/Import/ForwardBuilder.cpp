@@ -499,9 +499,8 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
     fail("H0143",
          "the attention of " + fullPath(path) +
              " has a sliding window of its family, and a layout",
-         "give layouts only to layers without a window, as in "
-         "--attention-layout '" +
-             layer->name + ".0=FILE'");
+         "give layouts only to layers without a window, by patterns as in "
+         "--attention-layout 'h.1=FILE'");
   MLIRContext *context = builder.getContext();
   Random given;
   nn::DropoutAttr dropout;

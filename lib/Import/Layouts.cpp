@@ -54,10 +54,14 @@ static void readEntry(const std::string &entry, int64_t seq, ModelSpec &spec) {
   std::string glob = isWhole ? "*" : entry.substr(0, equals);
   auto layout = std::make_shared<AttentionLayout>(layouts::readLayoutFor(
       isWhole ? entry : entry.substr(equals + 1), spec.model->heads, seq));
+  std::shared_ptr<const AttentionLayout> shared = layout;
+  for (const auto &known : spec.layouts)
+    if (known && *known == *layout)
+      shared = known;
   bool isUsed = false;
   for (int64_t layer = 0; layer < spec.layers; ++layer)
     if (fnmatch(glob.c_str(), pathOfLayer(spec, layer).c_str(), 0) == 0) {
-      spec.layouts[layer] = layout;
+      spec.layouts[layer] = shared;
       isUsed = true;
     }
   if (!isUsed)
@@ -152,8 +156,12 @@ static std::vector<std::string> warnOfDense(const ModelSpec &spec) {
 std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
                                              ModelSpec &spec) {
   const Settings &values = settings.values;
-  if (!settings.sparseAttention && values.attentionLayout.empty())
+  if (!settings.sparseAttention && values.attentionLayout.empty()) {
+    if (values.attentionLayoutCausal)
+      fail("H0113", "--attention-layout-causal: there is no layout to cut",
+           "add --attention-layout FILE, or leave it out");
     return warnOfDense(spec);
+  }
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
@@ -172,6 +180,9 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     auto layout = std::make_shared<AttentionLayout>(
         layouts::makeLayout(*settings.sparseAttention, spec.model->heads,
                             (seq + block - 1) / block * block));
+    // DeepSpeed's unidirectional layouts may have blocks above the diagonal.
+    if (spec.model->isCausal() && settings.sparseAttention->isUnidirectional())
+      layout->cutToCausal();
     layout->shareHeads();
     spec.layouts.assign(spec.layers, std::move(layout));
   }
@@ -179,10 +190,6 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     readEntry(entry, seq, spec);
 
   const bool isCausal = spec.model->isCausal();
-  // DeepSpeed's unidirectional layouts may have blocks above the diagonal.
-  const bool mayCut = values.attentionLayoutCausal ||
-                      (settings.sparseAttention &&
-                       settings.sparseAttention->isUnidirectional());
   std::map<const AttentionLayout *, std::shared_ptr<const AttentionLayout>>
       checked;
   bool hasBlindQueries = false;
@@ -193,7 +200,7 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     if (isNew) {
       AttentionLayout copy(*layout);
       if (isCausal)
-        requireCausal(copy, mayCut);
+        requireCausal(copy, values.attentionLayoutCausal);
       hasBlindQueries |= hasEmptyRow(copy);
       // Dense kernels need no lists of blocks.
       if (!isDense(copy, isCausal))

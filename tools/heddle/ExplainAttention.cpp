@@ -30,9 +30,11 @@ static const plan::State *findLayout(const plan::Plan &plan,
 /// Returns the number of ranks among which ring attention splits the sequence;
 /// 1 if there is none.
 static int64_t ringOf(const plan::Plan &plan) {
+  // Kernels of generation join parts of a cache by `paged_attention_join`.
   bool isRing = std::any_of(
       plan.kernels.begin(), plan.kernels.end(), [](const plan::Kernel &kernel) {
-        return kernel.ops.find("attention_join") != std::string::npos;
+        return (" " + kernel.ops + " ").find(" attention_join ") !=
+               std::string::npos;
       });
   return isRing ? plan.mesh.size(plan::AxisRole::Sequence) : 1;
 }

@@ -70,6 +70,9 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   auto strategy = root->getAttrOfType<dist::StrategyAttr>("strategy");
   dist::Strategy merged = strategy.getValue();
   llvm::APInt written = strategy.getWritten();
+  if (job.settings.sparseAttention)
+    root->emitWarning("H0143: the section sparse_attention has no effect on a "
+                      "dump, whose attention has the layouts of its own");
   for (auto [i, setting] : llvm::enumerate(config::settingFields())) {
     auto given = job.settings.origins.find(setting.key);
     if (given == job.settings.origins.end())
