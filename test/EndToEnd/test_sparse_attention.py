@@ -226,6 +226,24 @@ class SparseAttention(SparseTest):
         np.testing.assert_allclose(layer["ranks"], [3 / 8, 5 / 8])
         # In step 0 both have 3 blocks; in step 1 rank 1 has 2, and rank 0 none.
         np.testing.assert_allclose(layer["busy"], 4 / 5)
+        # All steps of the ring together compute what one rank does.
+        one = self.explain(self.build(self.model, seq, "--attention-layout", file,
+                                      output="one"))
+        np.testing.assert_allclose(said["flops_per_step"], one["flops_per_step"])
+
+    @h.needs_mpi
+    def test_explain_ulysses(self):
+        """Ranks that exchange heads are no ring, also if generation joins parts of a
+        cache, and the number of blocks need not be one of ranks."""
+        seq, block = 640, 128
+        self.make_gpt2(seq)
+        layout = np.eye(5)[None].repeat(HEADS, 0)
+        file = write_layout(self.path("layout.safetensors"), layout, block)
+        said = self.explain(self.build(self.model, seq, "--attention-layout", file,
+                                       "--mesh", "seq=2", "--context", "ulysses"))
+        self.assertIn("paged_attention_join",
+                      [kernel["ops"] for kernel in said["kernels"]])
+        self.assertNotIn("ranks", said["attention"][0])
 
     def test_warns_of_queries_that_see_nothing(self):
         seq = 64
