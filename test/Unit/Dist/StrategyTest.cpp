@@ -66,9 +66,14 @@ SettingValue otherThan(const Setting &setting) {
     value = first == value
                 ? words.substr(second, words.find(',', second) - second)
                 : first;
-  } else
-    value =
-        std::string(setting.range.holds(std::string("{}  ")) ? "{}  " : "0.5");
+  } else {
+    static constexpr const char *texts[] = {"{}  ", "0.5", "8192"};
+    const auto *found = llvm::find_if(texts, [&](const char *text) {
+      return setting.range.holds(std::string(text));
+    });
+    EXPECT_NE(found, std::end(texts)) << setting.path;
+    value = std::string(*found);
+  }
   return value;
 }
 
