@@ -31,15 +31,31 @@ def heddle_ms(binary, dtype, threads, shape):
     return [float(ms) for ms in re.findall(r"([\d.]+) ms \d+ GF", output)]
 
 
-def best_ms(call):
+def best_ms(call, clock=time.perf_counter):
     """The best of half a second of calls, after a warm-up."""
     call()
     best, start = float("inf"), time.perf_counter()
     while time.perf_counter() - start < 0.5:
-        begin = time.perf_counter()
+        begin = clock()
         call()
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, clock() - begin)
     return best * 1e3
+
+
+def passes(q, k, v, **mask):
+    """Functions that call PyTorch's attention, forward and gradient."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+    output = attention(q, k, v, **mask)
+    grad = torch.randn_like(output)
+
+    def forward():
+        with torch.no_grad():
+            attention(q, k, v, **mask)
+
+    def gradient():
+        torch.autograd.grad(output, (q, k, v), grad, retain_graph=True)
+
+    return forward, gradient
 
 
 def torch_ms(dtype, shape):
@@ -48,18 +64,7 @@ def torch_ms(dtype, shape):
     qkv = torch.randn(batch, seq, 3, heads, dim, dtype=dtype)
     q, k, v = (part.transpose(1, 2).detach().requires_grad_()
                for part in qkv.unbind(2))
-    attention = torch.nn.functional.scaled_dot_product_attention
-    output = attention(q, k, v, is_causal=causal)
-    grad = torch.randn_like(output)
-
-    def forward():
-        with torch.no_grad():
-            attention(q, k, v, is_causal=causal)
-
-    def gradient():
-        torch.autograd.grad(output, (q, k, v), grad, retain_graph=True)
-
-    return [best_ms(forward), best_ms(gradient)]
+    return [best_ms(call) for call in passes(q, k, v, is_causal=causal)]
 
 
 def main():

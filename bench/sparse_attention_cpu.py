@@ -70,18 +70,9 @@ def density_of(path, causal):
     return (np.tril(layout) if causal else layout).mean()
 
 
-def best_ms(call):
-    call()
-    best, start = float("inf"), time.perf_counter()
-    while time.perf_counter() - start < 0.5:
-        begin = time.process_time()
-        call()
-        best = min(best, time.process_time() - begin)
-    return best * 1e3
-
-
 def torch_ms(path, shape, block, threads):
     import torch
+    from attention_cpu import best_ms, passes
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch.set_num_threads(threads)
@@ -91,17 +82,6 @@ def torch_ms(path, shape, block, threads):
     if causal:
         mask = mask.tril()
     q, k, v = (torch.randn(batch, heads, seq, dim, requires_grad=True) for _ in range(3))
-    attention = torch.nn.functional.scaled_dot_product_attention
-    output = attention(q, k, v, attn_mask=mask)
-    grad = torch.randn_like(output)
-
-    def forward():
-        with torch.no_grad():
-            attention(q, k, v, attn_mask=mask)
-
-    def gradient():
-        torch.autograd.grad(output, (q, k, v), grad, retain_graph=True)
-
     compiled = torch.compile(flex_attention)
     blocks = create_block_mask(lambda b, h, i, j: mask[h, i, j], None, heads, seq, seq,
                                device="cpu", BLOCK_SIZE=128)
@@ -110,7 +90,8 @@ def torch_ms(path, shape, block, threads):
         with torch.no_grad():
             compiled(q, k, v, block_mask=blocks)
 
-    return [best_ms(call) for call in (forward, gradient, flex)]
+    calls = [*passes(q, k, v, attn_mask=mask), flex]
+    return [best_ms(call, time.process_time) for call in calls]
 
 
 def main():

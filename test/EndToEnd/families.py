@@ -153,8 +153,8 @@ class Decoder(h.Parameters):
     def hidden(self, name, length):
         """The keys [queries, keys] that queries do not see."""
         places = self.torch.arange(length)
-        behind = places[:, None] - places
-        return (behind < 0) | (behind >= (self.c.get("sliding_window") or length))
+        age = places[:, None] - places
+        return (age < 0) | (age >= (self.c.get("sliding_window") or length))
 
     def attention(self, x, name):
         torch, c = self.torch, self.c

@@ -49,6 +49,15 @@ class SparseTest(h.HeddleTest):
             vocab=VOCAB, positions=seq, embed=32, layers=LAYERS, heads=HEADS)
         self.data, self.tokens = self.make_tokens(STEPS * ROWS * seq + 1, VOCAB)
 
+    def make_bert(self, seq):
+        """Writes a BERT without dropout to the folder `bert`."""
+        config = dict(test_bert.CONFIG, num_hidden_layers=LAYERS, pad_token_id=None,
+                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                      max_position_embeddings=seq)
+        weights = test_bert.random_weights(config)
+        h.write_model(self.path("bert"), config, weights, prefix="")
+        return config, weights
+
     def build(self, model, seq, *flags, output="job", **more):
         import test_optimizers
         config = dict(test_optimizers.config_of("AdamW"), gradient_clipping=0.8, **more)
@@ -112,11 +121,7 @@ class AgainstPyTorch(SparseTest):
         """Rows of unequal lengths, and the section of ds_config.json."""
         import dropping
         seq, block = 64, 16
-        config = dict(test_bert.CONFIG, num_hidden_layers=LAYERS, pad_token_id=None,
-                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-                      max_position_embeddings=seq)
-        weights = test_bert.random_weights(config)
-        h.write_model(self.path("bert"), config, weights, prefix="")
+        config, weights = self.make_bert(seq)
         rows, data = test_bert.make_inputs(ROWS, STEPS, seq), self.path("rows.safetensors")
         h.write_safetensors(data, rows)
         # Local windows of two blocks, the last of which all queries see.

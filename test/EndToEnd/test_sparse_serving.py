@@ -13,7 +13,6 @@ import numpy as np
 import families
 import heddle_test as h
 import serving
-import test_bert
 import test_sparse_attention as sparse
 from test_gpu import emulated
 from test_sparse_attention import HEADS, LAYERS, VOCAB
@@ -170,11 +169,7 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
     def test_encodes(self):
         import dropping
         seq, block = 64, 16
-        config = dict(test_bert.CONFIG, num_hidden_layers=LAYERS, pad_token_id=None,
-                      hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-                      max_position_embeddings=seq)
-        weights = test_bert.random_weights(config)
-        h.write_model(self.path("bert"), config, weights, prefix="")
+        config, weights = self.make_bert(seq)
         layout = sparse.draw_layout(self.rng, config["num_attention_heads"], seq, block,
                                     False)
         file = sparse.write_layout(self.path("layout.safetensors"), layout, block)

@@ -93,11 +93,12 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
                                  random.layer && random.microBatch);
   bool shards =
       spec.sequenceShards == 1 || (keys.sequenceShard && keys.ringStep);
-  bool layout = spec.block == 0 ||
-                (keys.layout && spec.seq % spec.block == 0) ||
-                (keys.layout && spec.sequenceShards == 1);
-  layout &=
-      spec.block * spec.layoutBlocks >= (spec.block ? spec.wholeSeq() : 0);
+  // Shards of the sequence are whole blocks; the last block of a whole sequence
+  // need not be.
+  bool layout =
+      spec.block == 0 ||
+      (keys.layout && spec.block * spec.layoutBlocks >= spec.wholeSeq() &&
+       (spec.sequenceShards == 1 || spec.seq % spec.block == 0));
   Type type = spec.elementType;
   return sizes && dropout && shards && layout && type &&
          dist::findComputeType(type) && operands == (spec.packed ? 1 : 3);

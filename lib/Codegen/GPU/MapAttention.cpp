@@ -284,13 +284,12 @@ MappedKernel mapAttention(planir::KernelOp kernel,
   if (llvm::any_of(op->getResults(),
                    [&](Value result) { return timesYielded(result) > 1; }))
     return MappedKernel::no("attention that yields a result twice");
-  if (codegen::AttentionSpec spec(op);
-      spec.block && spec.layoutBlocks * spec.block < spec.wholeSeq()) {
+  codegen::AttentionSpec spec(op);
+  if (spec.block && spec.layoutBlocks * spec.block < spec.wholeSeq()) {
     op->emitError("H0143: its layout is shorter than the sequence");
     return MappedKernel::no("attention with a layout that is too short");
   }
-  if (codegen::AttentionSpec spec(op);
-      spec.block && spec.seq > mostListedPositions)
+  if (spec.block && spec.seq > mostListedPositions)
     return MappedKernel::no("attention with a layout of more than 131072 "
                             "positions");
   return forward

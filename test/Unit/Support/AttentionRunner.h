@@ -34,8 +34,8 @@ public:
   /// the forward pass, q, k, v (or the packed one), output and lse; for the
   /// gradient, the output's gradient, q, k, v, output, lse and the gradients of
   /// q, k, v; with dropout, behind them, seed and step; with lengths,
-  /// these; with a layout, last, its words. `scalars` are layer, micro-batch
-  /// and part.
+  /// the lengths; with a layout, its words come last. `scalars` are layer,
+  /// micro-batch and part.
   void run(const std::vector<void *> &tensors,
            const std::array<int64_t, 3> &scalars, int64_t thread,
            int64_t threads, void *scratch) const;
