@@ -208,11 +208,13 @@ static LogicalResult verifyWeights(ModelOp model) {
   if (extended &&
       !(table && table.getAs<StringAttr>("tensor") &&
         table.getAs<IntegerAttr>("rows") && table.getAs<IntegerAttr>("first") &&
-        table.getAs<BoolAttr>("interpolates")))
+        table.getAs<BoolAttr>("interpolates") &&
+        table.getAs<IntegerAttr>("source_rows")))
     return model.emitOpError("has weights whose extended table is ")
            << extended
            << "; it must be written as {tensor = \"wpe.weight\", rows = 8192 : "
-              "i64, first = 0 : i64, interpolates = false}";
+              "i64, first = 0 : i64, interpolates = false, source_rows = 1024 "
+              ": i64}";
   return success();
 }
 

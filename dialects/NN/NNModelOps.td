@@ -50,6 +50,7 @@ def NN_ModelOp : NN_Op<"model", [
     | `objective` | the training objective, if it is not `#nn.objective<causal>` |
     | `segments` | the number of segment ids, if known |
     | `mask_token`, `special_tokens` | for masked language modeling, if known; special tokens are never masked |
+    | `extended` | the table of positions that loading makes longer: its `tensor` in the weight files with `source_rows` rows, the model's `rows`, of which the `first` are for no position, and whether loading `interpolates` rows or repeats them |
     | `layouts` | for each constant that is a layout of attention, the size of its blocks and the layers that read it |
     | `orders` | tensors with the order of a matrix's inputs, each with the tensor whose order it equals, or "" for the identity; other weights for this binary must satisfy the same |
   }];

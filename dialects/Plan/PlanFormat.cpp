@@ -114,12 +114,14 @@ plan::ExtendedTable heddle::planir::extendedOf(DictionaryAttr weights) {
   auto rows = said.getAs<IntegerAttr>("rows");
   auto first = said.getAs<IntegerAttr>("first");
   auto interpolates = said.getAs<BoolAttr>("interpolates");
-  if (!tensor || !rows || !first || !interpolates)
+  auto sourceRows = said.getAs<IntegerAttr>("source_rows");
+  if (!tensor || !rows || !first || !interpolates || !sourceRows)
     return table;
   table.tensor = tensor.str();
   table.rows = rows.getInt();
   table.first = first.getInt();
   table.interpolates = interpolates.getValue();
+  table.sourceRows = sourceRows.getInt();
   return table;
 }
 

@@ -27,11 +27,13 @@ void config::requireDraftable(const Settings &values) {
 ResolvedSettings config::draftSettings(const ResolvedSettings &asked,
                                        const Settings &settled) {
   ResolvedSettings settings = asked;
+  settings.isDraft = true;
   // The draft model's cache gets as many pages as the target's cache, so it
   // needs no memory budget of its own.
   settings.values.cacheBytes = 0;
   // Layouts are those of the target's heads and layers.
   settings.values.attentionLayout.clear();
+  settings.values.attentionLayoutCausal = false;
   settings.sparseAttention.reset();
   settings.values.maxContext = settled.maxContext;
   settings.setOrigin("max_context", {Origin::Kind::Derived, "--draft", {}});

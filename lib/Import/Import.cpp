@@ -84,7 +84,9 @@ static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
              builder.getNamedAttr("first",
                                   builder.getI64IntegerAttr(table.first)),
              builder.getNamedAttr("interpolates",
-                                  builder.getBoolAttr(table.interpolates))}));
+                                  builder.getBoolAttr(table.interpolates)),
+             builder.getNamedAttr(
+                 "source_rows", builder.getI64IntegerAttr(table.sourceRows))}));
   add("vocab_size", builder.getI64IntegerAttr(spec.vocabSize));
   add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));
   if (int64_t segments = segmentsOf(model))

@@ -350,6 +350,7 @@ static io::JsonValue extend(const Family &family, const io::JsonValue &config,
                             const ModelRequest &request, ModelSpec &spec) {
   const int64_t positions = request.extension->positions;
   requireExtendable(spec, positions);
+  const int64_t before = spec.maxPositions;
   nlohmann::ordered_json json = config.toJson();
   json[spec.positionsKey] = positions;
   for (ExplainRow &row : spec.configRows)
@@ -359,7 +360,7 @@ static io::JsonValue extend(const Family &family, const io::JsonValue &config,
       readAgain(family, json.dump(), request.isStrict, spec);
   const int64_t first = spec.model->firstPosition;
   spec.extended = {spec.model->positionTable, positions + first, first,
-                   request.extension->interpolates};
+                   request.extension->interpolates, before + first};
   return extended;
 }
 
@@ -378,7 +379,6 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.random = request.random;
   spec.seed = request.seed;
   readFamily(family, config, request.isStrict, spec);
-  const int64_t positionsInFiles = spec.maxPositions;
   if (request.extension)
     config = extend(family, config, request, spec);
   spec.objective = request.objective.value_or(spec.objective);
@@ -396,8 +396,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   }
   io::WeightSet weights = openSpecWeights(config, path, spec);
   if (request.extension)
-    extendPositions(family, positionsInFiles + spec.model->firstPosition,
-                    weights, spec);
+    extendPositions(family, weights, spec);
   if (hasOtherHead(family, weights, spec)) {
     untie(family, config, request.isStrict, spec);
     applyNoDecay(request.noDecay, family, spec);
@@ -432,15 +431,21 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
   coverWeights(plain, weights, spec);
 }
 
+std::string config::orExtendPositions(const ModelSpec &spec,
+                                      int64_t positions) {
+  if (!spec.model || spec.model->positionTable.empty())
+    return "";
+  return ", or --extend-positions " + std::to_string(positions);
+}
+
 void config::checkShapes(const ModelSpec &spec, int64_t microBatch,
                          int64_t seq) {
-  const bool hasTable = spec.model && !spec.model->positionTable.empty();
   if (seq > spec.maxPositions)
     fail("H0116",
          "--seq " + std::to_string(seq) + " is more than the model's " +
              spec.positionsKey + " = " + std::to_string(spec.maxPositions),
          "use --seq " + std::to_string(spec.maxPositions) + " or less" +
-             (hasTable ? ", or --extend-positions " + std::to_string(seq) : ""),
+             orExtendPositions(spec, seq),
          spec.positionsLocation);
   double elements = double(microBatch) * double(seq) * double(spec.vocabSize);
   if (elements > double(int64_t(1) << 44))

@@ -71,7 +71,8 @@ static void checkContext(const ResolvedSettings &settings,
          "--max-context " + std::to_string(context) +
              " is more than the model's " + spec.positionsKey + " = " +
              std::to_string(spec.maxPositions),
-         "use --max-context " + std::to_string(spec.maxPositions) + " or less",
+         "use --max-context " + std::to_string(spec.maxPositions) + " or less" +
+             (settings.isDraft ? "" : orExtendPositions(spec, context)),
          spec.positionsLocation);
 }
 

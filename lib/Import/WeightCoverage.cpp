@@ -190,13 +190,14 @@ static const io::TensorInfo &asStored(ParameterSpec &parameter,
   return weights.at(info.coded->words.name + end);
 }
 
-void config::extendPositions(const Family &family, int64_t rows,
-                             io::WeightSet &weights, ModelSpec &spec) {
+void config::extendPositions(const Family &family, io::WeightSet &weights,
+                             ModelSpec &spec) {
   const io::TensorInfo *table =
       findTensor(spec.extended.tensor, family, weights);
   // An error about a missing table, or one of another shape, follows when
   // tensors are matched with parameters.
-  if (!table || table->shape.empty() || table->shape[0] != rows)
+  if (!table || table->shape.empty() ||
+      table->shape[0] != spec.extended.sourceRows)
     return;
   spec.extended.tensor = table->name;
   io::extendTable(weights, io::TensorInfo(*table), spec.extended);

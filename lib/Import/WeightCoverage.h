@@ -18,9 +18,9 @@
 
 namespace heddle::config {
 
-/// If the weight files have the table `spec.extended` with `rows` rows, makes
-/// it longer in `weights`. Sets the table's name to that in the files.
-void extendPositions(const Family &family, int64_t rows, io::WeightSet &weights,
+/// If the weight files have the table `spec.extended` with its source rows,
+/// makes it longer in `weights`. Sets the table's name to that in the files.
+void extendPositions(const Family &family, io::WeightSet &weights,
                      ModelSpec &spec);
 
 /// Whether config.json says that the head shares the embedding's weight, but

@@ -73,8 +73,22 @@ void heddle::rt::extendPositions(io::WeightSet &weights,
                                  const plan::ExtendedTable &extended) {
   if (extended.tensor.empty())
     return;
-  if (const io::TensorInfo *table = findTensor(weights, extended.tensor))
-    io::extendTable(weights, *table, extended);
+  const io::TensorInfo *table = findTensor(weights, extended.tensor);
+  if (!table)
+    return;
+  const std::vector<int64_t> &shape = table->shape;
+  if (!shape.empty() && shape[0] != extended.sourceRows &&
+      shape[0] != extended.rows) {
+    const std::string first = std::to_string(extended.sourceRows),
+                      rows = std::to_string(extended.rows);
+    fail("H0131",
+         "--extend-positions: the table of positions " + table->name +
+             " of these weights has " + std::to_string(shape[0]) +
+             " rows; this binary makes " + rows + " of " + first,
+         "give weights with " + first + " or " + rows +
+             " rows, or compile these weights with --extend-positions");
+  }
+  io::extendTable(weights, *table, extended);
 }
 
 SourceReader::SourceReader(const io::WeightSet &weights,

@@ -64,6 +64,19 @@ const Program *Plan::findProgram(ProgramKind kind) const {
   return nullptr;
 }
 
+const State *Plan::findConstant(const std::string &name) const {
+  auto find = [&](const Stage &stage) -> const State * {
+    for (const State &state : stage.states)
+      if (state.role == StateRole::Constant && state.name == name)
+        return &state;
+    return nullptr;
+  };
+  for (const Stage &stage : stages)
+    if (const State *found = find(stage))
+      return found;
+  return find(*this);
+}
+
 std::vector<const Program *> Plan::trainPrograms() const {
   std::vector<const Program *> found;
   for (const Program &program : programs)
@@ -162,7 +175,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, conditions, states, sequences,
                                    programs, memory, kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayoutUse, state, block, layers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExtendedTable, tensor, rows, first,
-                                   interpolates)
+                                   interpolates, sourceRows)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash,
                                    orders, layouts, extended)
 

@@ -185,6 +185,18 @@ class ExtendPositions(h.HeddleTest):
             h.read_saved(self.path("out"))[model.table],
             extended(model.weights[model.table], LONG, 0, "repeat"))
 
+        # Weights with other numbers of rows are of another model.
+        for rows in (SHORT + 3, LONG - 1):
+            other = dict(model.weights, **{model.table: np.zeros(
+                (rows, model.config["n_embd"]), np.float32)})
+            error = h.run([self.path("job"), "train", "--data", data, "--steps", 1,
+                           "--weights", self.write("other", model.config, other)],
+                          status=2).stderr
+            self.assertIn("error[H0131]: --extend-positions: the table of positions "
+                          f"{model.table} of these weights has {rows} rows; this binary "
+                          f"makes {LONG} of {SHORT}", error)
+            self.assertIn(f"help: give weights with {SHORT} or {LONG} rows", error)
+
     @h.needs_torch
     def test_pytorch(self):
         import dropping
@@ -253,6 +265,14 @@ class ExtendPositions(h.HeddleTest):
         self.assertIn(f"or --extend-positions {LONG}", h.run(
             [h.HEDDLE, "compile", short, "-o", self.path("none"), "--seq", LONG],
             status=2).stderr)
+        serve = ["--mode", "serve", "--max-context", LONG]
+        self.assertIn(f"or less, or --extend-positions {LONG}", h.run(
+            [h.HEDDLE, "compile", short, "-o", self.path("none"), *serve],
+            status=2).stderr)
+        long = self.write("long", *model.long("repeat"))
+        error = h.run([h.HEDDLE, "compile", long, "-o", self.path("none"), *serve,
+                       "--draft", short], status=2).stderr
+        self.assertIn(f"help: use --max-context {SHORT} or less\n", error)
         for name in ("llama", "gpt_neox"):
             with open(self.path(name + ".json"), "w") as file:
                 json.dump(models.CONFIGS[name], file)

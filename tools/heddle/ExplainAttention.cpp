@@ -16,17 +16,6 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-/// Returns the state that holds a layout. Each pipeline stage has those that
-/// its layers read.
-static const plan::State *findLayout(const plan::Plan &plan,
-                                     const std::string &name) {
-  for (const plan::Stage &stage : plan.stages)
-    for (const plan::State &state : stage.states)
-      if (state.name == name)
-        return &state;
-  return nullptr;
-}
-
 /// Returns the number of ranks among which ring attention splits the sequence;
 /// 1 if there is none.
 static int64_t ringOf(const plan::Plan &plan) {
@@ -42,8 +31,8 @@ static int64_t ringOf(const plan::Plan &plan) {
 AttentionLayouts::AttentionLayouts(const plan::Plan &plan, double flops)
     : ring(ringOf(plan)), flops(flops), denseFlops(flops) {
   for (const plan::LayoutUse &use : plan.weights.layouts)
-    if (const plan::State *state = findLayout(plan, use.state))
-      addLayers(use, *state);
+    if (const plan::State *state = plan.findConstant(use.state))
+      addLayers(use, state->layoutBits());
   for (const plan::Stage &stage : plan.stages)
     for (size_t i = 0; i < plan.kernels.size(); ++i)
       if (i < stage.kernelCalls.size())
@@ -54,20 +43,14 @@ AttentionLayouts::AttentionLayouts(const plan::Plan &plan, double flops)
 }
 
 void AttentionLayouts::addLayers(const plan::LayoutUse &use,
-                                 const plan::State &state) {
-  const std::vector<int32_t> &words = state.value.elements;
-  const int64_t blocks = state.shape[1];
-  const size_t ofHead = size_t(blocks * state.shape[2]);
+                                 const plan::LayoutBits &bits) {
+  const auto blocks = double(bits.blocks());
   std::vector<double> heads;
-  for (size_t first = 0; first < words.size(); first += ofHead) {
-    int64_t count = 0;
-    for (size_t i = first; i < first + ofHead; ++i)
-      count += __builtin_popcount(uint32_t(words[i]));
-    heads.push_back(double(count) / (double(blocks) * double(blocks)));
-  }
+  for (int64_t head = 0; head < bits.matrices(); ++head)
+    heads.push_back(double(bits.count(head)) / (blocks * blocks));
   Layer layer = {"", use.block, heads, {}};
   if (ring > 1)
-    shareRing(state, layer);
+    shareRing(bits, layer);
   for (const std::string &path : use.layers) {
     layer.path = path;
     layers.push_back(layer);
@@ -76,15 +59,15 @@ void AttentionLayouts::addLayers(const plan::LayoutUse &use,
 
 /// Counts the blocks of each rank and ring step. In step s, rank r has the
 /// queries of shard r and the keys of shard r - s.
-void AttentionLayouts::shareRing(const plan::State &state, Layer &layer) const {
-  const std::vector<int32_t> &words = state.value.elements;
-  const int64_t blocks = state.shape[1], wordsOfRow = state.shape[2];
-  const int64_t ofShard = blocks / ring;
+void AttentionLayouts::shareRing(const plan::LayoutBits &bits,
+                                 Layer &layer) const {
+  const int64_t ofShard = bits.blocks() / ring;
   std::vector<double> counts(ring * ring);
-  for (int64_t row = 0; row < state.shape[0] * blocks; ++row)
-    for (int64_t column = 0; column < blocks; ++column)
-      if (uint32_t(words[row * wordsOfRow + column / 32]) >> column % 32 & 1)
-        ++counts[row % blocks / ofShard * ring + column / ofShard];
+  for (int64_t head = 0; head < bits.matrices(); ++head)
+    for (int64_t row = 0; row < bits.blocks(); ++row)
+      for (int64_t column = 0; column < bits.blocks(); ++column)
+        if (bits.has(head, row, column))
+          ++counts[row / ofShard * ring + column / ofShard];
   const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
   double slowest = 0;
   for (int64_t step = 0; step < ring; ++step) {

@@ -41,8 +41,8 @@ private:
     double busy = 1;
     double density() const;
   };
-  void addLayers(const plan::LayoutUse &use, const plan::State &state);
-  void shareRing(const plan::State &state, Layer &layer) const;
+  void addLayers(const plan::LayoutUse &use, const plan::LayoutBits &bits);
+  void shareRing(const plan::LayoutBits &bits, Layer &layer) const;
 
   std::vector<Layer> layers;
   int64_t ring = 1; ///< Ranks of ring attention; 1: none.

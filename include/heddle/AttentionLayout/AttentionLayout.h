@@ -14,6 +14,7 @@
 #define HEDDLE_ATTENTIONLAYOUT_ATTENTIONLAYOUT_H
 
 #include "heddle/AttentionLayout/LayoutOptions.h"
+#include "heddle/PlanFormat/LayoutBits.h"
 
 namespace heddle::layouts {
 
@@ -27,20 +28,20 @@ public:
   AttentionLayout(int64_t heads, int64_t blocks, int64_t blockSize);
 
   /// The number of stored matrices: 1, or one for each head.
-  int64_t heads() const { return headCount; }
+  int64_t heads() const { return bits.matrices(); }
   /// Blocks in a row of the matrix.
-  int64_t blocks() const { return blockCount; }
+  int64_t blocks() const { return bits.blocks(); }
   /// Tokens of a block.
   int64_t blockSize() const { return tokensOfBlock; }
 
   bool has(int64_t head, int64_t row, int64_t column) const {
-    return words[wordOf(head, row, column)] >> (column % 64) & 1;
+    return bits.has(matrixOf(head), row, column);
   }
   void add(int64_t head, int64_t row, int64_t column) {
-    words[wordOf(head, row, column)] |= uint64_t(1) << (column % 64);
+    bits.set(matrixOf(head), row, column, true);
   }
   /// The number of blocks that the head attends to.
-  int64_t count(int64_t head) const;
+  int64_t count(int64_t head) const { return bits.count(matrixOf(head)); }
   /// The fraction of blocks that the head attends to.
   double density(int64_t head) const;
   /// The mean of the heads' densities.
@@ -52,24 +53,19 @@ public:
   void cutToCausal();
   /// Stores one matrix if all heads have the same.
   void shareHeads();
-  /// The matrices as rows of 32-bit words, as the operand `layout` of
-  /// nn.attention has them: bit j mod 32 of word j / 32 is column j.
-  std::vector<int32_t> toWords() const;
+  /// The matrices as the operand `layout` of nn.attention has them.
+  const std::vector<int32_t> &toWords() const { return bits.words(); }
   /// Whether two heads have the same matrix.
   bool areEqual(int64_t head, int64_t other) const;
 
   bool operator==(const AttentionLayout &other) const {
-    return headCount == other.headCount && blockCount == other.blockCount &&
-           tokensOfBlock == other.tokensOfBlock && words == other.words;
+    return tokensOfBlock == other.tokensOfBlock && bits == other.bits;
   }
 
 private:
-  size_t wordOf(int64_t head, int64_t row, int64_t column) const {
-    head = headCount == 1 ? 0 : head;
-    return (head * blockCount + row) * wordsOfRow + column / 64;
-  }
-  int64_t headCount, blockCount, tokensOfBlock, wordsOfRow;
-  std::vector<uint64_t> words;
+  int64_t matrixOf(int64_t head) const { return heads() == 1 ? 0 : head; }
+  plan::LayoutBits bits;
+  int64_t tokensOfBlock;
 };
 
 /// Makes the layout of a model with this number of query heads, for sequences

@@ -135,6 +135,9 @@ void findWeights(const ModelRequest &request, ModelSpec &spec);
 /// number of positions of the model. Throws H0110 if the logits of a
 /// micro-batch have too many elements to be addressed.
 void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
+/// Returns the end of a help text that advises to extend the model's table of
+/// positions; "" if the model has none.
+std::string orExtendPositions(const ModelSpec &spec, int64_t positions);
 
 /// Reads or makes the layouts of block-sparse attention that the settings name.
 /// Returns warnings, one per element. Throws H0143 if a layout does not suit

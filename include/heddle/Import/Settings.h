@@ -59,7 +59,8 @@ struct ResolvedSettings {
   /// The targets that --target names. One binary can contain code for several
   /// targets. If empty, the only target is that in `values`.
   std::vector<Target> targets;
-  bool hasNoGpu = false;                 ///< --target auto found no GPU.
+  bool hasNoGpu = false; ///< --target auto found no GPU.
+  bool isDraft = false;  ///< These are settings of a draft model (--draft).
   std::map<std::string, Origin> origins; ///< By key; absent for defaults.
   std::vector<ExplainRow> rows;          ///< The keys of files, in their order.
   /// Errors in the settings files, in the order of the file.

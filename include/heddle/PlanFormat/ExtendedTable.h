@@ -24,6 +24,9 @@ struct ExtendedTable {
   /// Whether the rows of positions are interpolated; otherwise they are
   /// repeated.
   bool interpolates = false;
+  /// Rows of the table in the weight files. Other weights for the same binary
+  /// must have as many, or the rows of the model.
+  int64_t sourceRows = 0;
 };
 
 } // namespace heddle::plan

@@ -18,6 +18,7 @@
 #include "heddle/PlanFormat/Command.h"
 #include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/ExtendedTable.h"
+#include "heddle/PlanFormat/LayoutBits.h"
 #include "heddle/PlanFormat/LearningRate.h"
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/ModuleShare.h"
@@ -42,7 +43,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 25;
+inline constexpr int64_t formatVersion = 26;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -231,6 +232,10 @@ struct State {
   std::vector<PackedWeight> packed;
   /// Whether the state is a copy of its parameter in another element type.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
+  /// The bits of a constant that is a layout of attention.
+  LayoutBits layoutBits() const {
+    return {shape.at(0), shape.at(1), value.elements};
+  }
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }
 };
@@ -486,6 +491,8 @@ struct Plan : Stage {
 
   /// The first program of this kind, or null.
   const Program *findProgram(ProgramKind kind) const;
+  /// The constant with this name, in whichever stage has it, or null.
+  const State *findConstant(const std::string &name) const;
   /// The selected stage's train programs, in the order of their phases. The
   /// list is empty if the plan does not train.
   std::vector<const Program *> trainPrograms() const;

@@ -29,7 +29,7 @@ nn.model @m family "bert" phase "train" attributes {
 
 // -----
 
-// expected-error @+1 {{'nn.model' op has weights whose extended table is {rows = 8 : i64, tensor = "wpe.weight"}; it must be written as {tensor = "wpe.weight", rows = 8192 : i64, first = 0 : i64, interpolates = false}}}
+// expected-error @+1 {{'nn.model' op has weights whose extended table is {rows = 8 : i64, tensor = "wpe.weight"}; it must be written as {tensor = "wpe.weight", rows = 8192 : i64, first = 0 : i64, interpolates = false, source_rows = 1024 : i64}}}
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}",
     weights = {extended = {tensor = "wpe.weight", rows = 8 : i64}}} {

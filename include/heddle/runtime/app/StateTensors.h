@@ -41,7 +41,8 @@ const io::TensorInfo *findTensor(const io::WeightSet &weights,
                                  const std::string &name);
 
 /// Makes the table of positions longer, as io::extendTable does, if `weights`
-/// have it. `extended` may name no table.
+/// have it. `extended` may name no table. Throws H0131 if the table has other
+/// numbers of rows than the weights with which the binary was compiled.
 void extendPositions(io::WeightSet &weights,
                      const plan::ExtendedTable &extended);
 
