@@ -131,25 +131,61 @@ static void requireWholeBlocks(const Settings &values, const ModelSpec &spec) {
   }
 }
 
-/// Returns a warning if the weights were trained with layouts and the user
-/// gives none.
-static std::vector<std::string> warnOfDense(const ModelSpec &spec) {
-  if (!spec.model || spec.random)
-    return {};
+/// Whether the tokens of layouts are those of --max-context; otherwise they are
+/// those of --seq.
+static bool isOfContext(const Settings &values) {
+  return values.mode != Mode::Train;
+}
+
+/// The number of tokens for which layouts must be.
+static int64_t tokensOfLayouts(const Settings &values) {
+  return isOfContext(values) ? values.maxContext : values.seq;
+}
+
+/// Returns the flags that compile a checkpoint with its layouts; "" if it has
+/// none.
+static std::string flagsOfLayouts(const Settings &values,
+                                  const ModelSpec &spec) {
   std::string flags;
+  const int64_t tokens = tokensOfLayouts(values);
+  int64_t wanted = tokens;
   for (const io::LayoutFile &layout : io::layoutsOfModel(spec.directory)) {
     const std::string file = spec.directory + "/" + layout.file;
+    const AttentionLayout read = layouts::readLayout(file);
+    const int64_t whole = read.blocks() * read.blockSize();
+    // The last block of the sequence need not be whole.
+    if (tokens > whole || tokens <= whole - read.blockSize())
+      wanted = std::min(whole, spec.maxPositions);
     if (int64_t(layout.layers.size()) == spec.layers)
       flags += " --attention-layout " + file;
     else
       for (const std::string &layer : layout.layers)
         flags += " --attention-layout " + layer + "=" + file;
   }
+  if (!flags.empty() && wanted != tokens)
+    flags += std::string(isOfContext(values) ? " --max-context " : " --seq ") +
+             std::to_string(wanted);
+  return flags;
+}
+
+/// Returns a warning if the weights were trained with layouts and the user
+/// gives none.
+static std::vector<std::string> warnOfDense(const ResolvedSettings &settings,
+                                            const ModelSpec &spec) {
+  if (!spec.model || spec.random)
+    return {};
+  const std::string flags = flagsOfLayouts(settings.values, spec);
   if (flags.empty())
     return {};
-  return {"H0143: the weights in " + spec.directory +
-          " were trained with layouts of attention, and this binary computes "
-          "dense attention; to compile with the layouts, add" +
+  const std::string trained = "H0143: the weights in " + spec.directory +
+                              " were trained with layouts of attention, and ";
+  if (settings.isDraft)
+    return {trained + "drafts compute dense attention: texts stay right, but "
+                      "fewer guesses may be; to be faster, give a draft that "
+                      "was trained without layouts"};
+  return {trained +
+          "this binary computes dense attention; to compile with the "
+          "layouts, add" +
           flags};
 }
 
@@ -160,13 +196,12 @@ std::vector<std::string> config::findLayouts(const ResolvedSettings &settings,
     if (values.attentionLayoutCausal)
       fail("H0113", "--attention-layout-causal: there is no layout to cut",
            "add --attention-layout FILE, or leave it out");
-    return warnOfDense(spec);
+    return warnOfDense(settings, spec);
   }
   if (!spec.model)
     fail("H0113", "layouts of attention are those of a module's own operations",
          "give them as operands `layout` of nn.attention");
-  const int64_t seq =
-      values.mode == Mode::Serve ? values.maxContext : values.seq;
+  const int64_t seq = tokensOfLayouts(values);
   if (values.mode == Mode::Train && values.maxContext > seq)
     fail("H0143",
          "--max-context " + std::to_string(values.maxContext) +

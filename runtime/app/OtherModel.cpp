@@ -8,6 +8,7 @@
 
 #include "Warnings.h"
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
 
 #include <filesystem>
@@ -77,4 +78,21 @@ void heddle::rt::warnOfOtherModel(const Job &job,
                   compiled + ", and computes with that";
   other.help = "compile " + directory + ", unless that is meant";
   warn(other);
+}
+
+void heddle::rt::warnOfDense(const Job &job, const std::string &directory) {
+  if (!job.plan().weights.layouts.empty() ||
+      io::layoutsOfModel(directory).empty())
+    return;
+  Diagnostic dense;
+  dense.code = "H0143";
+  dense.message = "the weights in " + directory +
+                  " were trained with layouts of attention, and this binary "
+                  "computes dense attention";
+  dense.help = job.isDraft()
+                   ? "texts stay right; for more right guesses, give a draft "
+                     "that was trained without layouts"
+                   : "compile " + directory +
+                         " with its layouts: heddle compile says the flags";
+  warn(dense);
 }

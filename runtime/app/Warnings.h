@@ -24,6 +24,10 @@ void warn(const Diagnostic &diagnostic);
 /// config.json.
 void warnOfOtherModel(const Job &job, const std::string &directory);
 
+/// Warns (H0143) if the checkpoint in `directory` was trained with layouts of
+/// attention and the binary computes dense attention.
+void warnOfDense(const Job &job, const std::string &directory);
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_APP_WARNINGS_H

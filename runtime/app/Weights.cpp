@@ -453,6 +453,9 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   job.ranks().together([&] {
     if (job.isFirst())
       warnOfOtherModel(job, io::resolveModel(placeOfWeights(job, options)));
+    // The compiler has warned of the weights with which it compiled.
+    if (!options.weights.empty() && job.isFirst())
+      warnOfDense(job, io::resolveModel(options.weights));
     if (isForServing(plan) && job.isFirst())
       fprintf(stderr, "%smemory: %s\n", job.prefix(),
               ServedMemory(plan).text().c_str());
@@ -535,6 +538,8 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
   job.ranks().together([&] {
     if (job.isFirst())
       warnOfOtherModel(job, checkpoint.path);
+    if (job.isFirst())
+      warnOfDense(job, checkpoint.path);
     UploadRing ring = makeRing(job);
     makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();

@@ -75,6 +75,8 @@ class SparseFiles(h.HeddleTest):
         kept = os.path.join(folder, "heddle", "attention_layout.0.safetensors")
         self.assertIn(f"add --attention-layout {kept}\n", self.warning(folder))
         self.assertNotIn("H0143", self.warning(folder, "--attention-layout", kept))
+        self.check_serving(folder, kept)
+        self.check_dense_binaries(folder)
 
         # The layout of the checkpoint gives the same numbers.
         data = self.path("tokens.bin")
@@ -83,6 +85,46 @@ class SparseFiles(h.HeddleTest):
                   for each in (file, kept)]
         self.assertEqual(*losses)
         self.assertNotIn("note: ", self.dense_run())
+
+    def check_serving(self, folder, kept):
+        """The warning advises of positions that are those of the layout."""
+        until = [h.HEDDLE, "compile", folder, "--stop-after", "import"]
+        serve = [*until, "--mode", "serve"]
+        said = h.run([*serve, "--max-context", SEQ]).stderr
+        self.assertIn(f"add --attention-layout {kept}\n", said)
+        said = h.run([*serve, "--max-context", SEQ + 1]).stderr
+        advice = ["--attention-layout", kept, "--max-context", str(SEQ)]
+        self.assertIn(f"add {' '.join(advice)}\n", said)
+        self.assertNotIn("H0143", h.run([*serve, *advice]).stderr)
+        said = h.run([*until, "--seq", SEQ - BLOCK]).stderr
+        self.assertIn(f"add --attention-layout {kept} --seq {SEQ}\n", said)
+
+        # The target's layouts, and how they are cut, are not the draft's.
+        draft = [*serve, *advice, "--attention-layout-causal", "--draft"]
+        said = h.run([*draft, folder]).stderr
+        self.assertEqual(said.count("warning: H0143: "), 1)
+        self.assertIn("drafts compute dense attention", said)
+        self.assertNotIn("add --attention-layout", said)
+        self.assertNotIn("H0143", h.run([*draft, self.model]).stderr)
+
+    def check_dense_binaries(self, folder):
+        """A binary without layouts says so when it is given weights with some."""
+        warning = f"warning[H0143]: the weights in {folder} were trained with layouts"
+        data = ["--data", self.path("tokens.bin")]
+        binary = self.build(self.model, output="dense")
+        for flags in (["eval", "--weights", folder],
+                      ["train", "--steps", 3, "--resume", folder],
+                      ["train", "--steps", 1, "--weights", self.path("out")]):
+            with self.subTest(flags=flags):
+                said = h.run([binary, *flags, *data]).stderr
+                self.assertEqual(said.count(warning), 1, said)
+        self.assertNotIn("H0143", h.run([binary, "eval", *data]).stderr)
+        sparse = self.path("job")
+        self.assertNotIn("H0143", h.run([sparse, "eval", "--weights", folder,
+                                         *data]).stderr)
+        # The compiler has warned of these weights.
+        binary = self.build(folder, output="again")
+        self.assertNotIn("H0143", h.run([binary, "eval", *data]).stderr)
 
     def dense_run(self):
         folder, said = self.saved()

@@ -38,9 +38,11 @@ public:
   Ranks &ranks() { return others; }
   /// Whether this is rank 0, the only rank that prints warnings and results.
   bool isFirst() const { return others.rank() == 0; }
+  /// Whether this job runs the draft model of speculative decoding.
+  bool isDraft() const { return !own; }
   /// The word before "weights" or "memory" in messages: "draft " if this job
   /// runs the draft model, else "".
-  const char *prefix() const { return own ? "" : "draft "; }
+  const char *prefix() const { return isDraft() ? "draft " : ""; }
   Session &session() { return *loaded; }
   Device &device() { return *runsOn; }
   /// The host's threads.
