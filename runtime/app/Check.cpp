@@ -13,6 +13,7 @@
 #include "KernelCheck.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
@@ -66,14 +67,17 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
   if (!options.json)
     printf("%s\n%9s %9s %10s %10s  %s\n", device->model().c_str(), "error",
            "may be", "ms", "plain ms", "kernel");
+  const std::vector<KernelConstants> constants =
+      constantOperandsOf(binary.plan);
   std::string wrong;
   size_t numChecked = 0, numWrong = 0;
   ordered_json list = ordered_json::array();
-  for (const plan::Kernel &kernel : kernels) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const plan::Kernel &kernel = kernels[i];
     if (kernel.onHost)
       continue;
     ++numChecked;
-    CheckedKernel checked = checker.check(kernel);
+    CheckedKernel checked = checker.check(kernel, constants[i]);
     if (options.json)
       list.push_back(describe(checked, kernel));
     else

@@ -151,10 +151,12 @@ KernelChecker::KernelChecker(Device &device, const std::vector<char> &bytes,
   plain = device.load(text.data(), text.size(), all);
 }
 
-CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
+CheckedKernel KernelChecker::check(const plan::Kernel &kernel,
+                                   const KernelConstants &constants) {
   const plan::PlainKernel &other = image.plain.at(kernel.text);
   Operands mine(device, kernel.mostScratchBytes());
   Operands theirs(device, other.scratchBytes);
+  OperandWriter writer(constants);
   std::vector<size_t> placeOf; ///< For each argument, the index of its memory.
   for (const Argument &argument : other.arguments) {
     placeOf.push_back(mine.count());
@@ -164,8 +166,8 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
       continue;
     }
     std::vector<char> bytes(argument.elements * plan::byteSize(argument.type));
-    drawOperand(argument, uint32_t(placeOf.size()), bytes.data(),
-                argument.elements);
+    writer.write(argument, uint32_t(placeOf.size()), bytes.data(),
+                 argument.elements);
     mine.add(bytes);
     theirs.add(bytes);
   }

@@ -15,6 +15,7 @@
 
 #include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/core/DrawOperand.h"
 
 namespace heddle::rt {
 
@@ -46,8 +47,10 @@ public:
                 int64_t mostTerms = 0);
 
   /// Runs a kernel and its unoptimized reference kernel on the same random
-  /// data, and compares their results. Throws errors of the device.
-  CheckedKernel check(const plan::Kernel &kernel);
+  /// data, and compares their results. Operands that are constants of the plan
+  /// have their values. Throws errors of the device.
+  CheckedKernel check(const plan::Kernel &kernel,
+                      const KernelConstants &constants = {});
 
 private:
   Device &device;

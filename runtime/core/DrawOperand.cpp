@@ -1,4 +1,4 @@
-//===- DrawOperand.cpp - Random operands to check kernels -----------------===//
+//===- DrawOperand.cpp - Operands to check kernels ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -47,4 +47,14 @@ void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
   }
   for (int64_t done = drawn; done < count; done += drawn)
     memcpy(to + done * size, to, std::min(drawn, count - done) * size);
+}
+
+void OperandWriter::write(const plan::PlainKernel::Argument &argument,
+                          uint32_t number, char *to, int64_t count) {
+  auto found = constants.find(next++);
+  if (found == constants.end() || argument.type != plan::DType::I32 ||
+      int64_t(found->second->value.elements.size()) < count)
+    drawOperand(argument, number, to, count);
+  else
+    memcpy(to, found->second->value.elements.data(), count * sizeof(int32_t));
 }

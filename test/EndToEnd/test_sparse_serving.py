@@ -6,6 +6,7 @@
 logits and texts of PyTorch with a dense mask, and token by token the bits of what they
 compute at once."""
 
+import json
 import unittest
 
 import numpy as np
@@ -122,7 +123,7 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
     def test_gpus_serve_alike(self):
         context = 64
         tokens = self.gpt2(context)
-        _, file = self.draw(16, context=context)
+        layout, file = self.draw(16, context=context)
         binary = self.serve(self.model, "--target", "x86-64,sm_90", "--attention-layout",
                             file)
         gpu = emulated(binary)
@@ -130,6 +131,46 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
         np.testing.assert_allclose(found, self.logits(binary, tokens), rtol=0, atol=1e-4)
         np.testing.assert_array_equal(self.logits(gpu, tokens[:19], "--decode", **h.LIGHT),
                                       found[:19])
+        # The prediction of a step counts the keys that the layout has.
+        explain = [h.HEDDLE, "explain", binary, "--target", "sm_90", "--kernels", "--json",
+                   "--program", "decode/1", "--context"]
+        moved = [json.loads(h.run([*explain, count]).stdout)["predicted"]["bytes"]
+                 for count in (20, context)]
+        keys = self.seen(layout, 16, context - 1) - self.seen(layout, 16, 19)
+        self.assertAlmostEqual(moved[1] - moved[0], LAYERS * 2 * 32 * 4 * keys)
+        # Kernels are checked with the layout of the plan.
+        h.run_ranks(1, [*gpu, "check"], **h.LIGHT)
+
+    @staticmethod
+    def seen(layout, block, position):
+        """Keys that a token sees, as the mean over heads."""
+        row = layout[:, position // block].repeat(block, 1)
+        return row[:, :position + 1].sum() / HEADS
+
+    def test_counts_the_keys_of_a_layout(self):
+        """Of a decoding step: for each head those that the row of its token has."""
+        context, block = 96, 16
+        self.gpt2(context)
+        layout, file = self.draw(block, context=context)
+        binary = self.serve(self.model, "--attention-layout", file)
+        dense = self.serve(self.model, output="dense")
+
+        found, whole = [json.loads(h.run([h.HEDDLE, "explain", each, "--json", "--program",
+                                          "decode/1"]).stdout) for each in (binary, dense)]
+        self.assertEqual([cache["positions"] for cache in whole["cache"]], [context])
+        (cache,) = found["cache"]
+        self.assertEqual(cache["positions"], round(self.seen(layout, block, context - 1)))
+        self.assertEqual(found["bytes"] - found["state_bytes"],
+                         cache["bytes_per_position"]
+                         * self.seen(layout, block, context - 1))
+        width = whole["cache"][0]["bytes_per_position"]
+        for prompt in (8, 50):
+            line = json.loads(h.run([binary, "bench", "--decode", "--tokens", 4,
+                                     "--context", prompt, "--json"]).stdout)
+            keys = np.mean([self.seen(layout, block, prompt + step)
+                            for step in range(4)])
+            self.assertAlmostEqual(line["bytes_per_token"],
+                                   found["state_bytes"] + width * keys, delta=1)
 
     def test_sections_and_dense_layouts(self):
         """The section of a ds_config.json has the bits of the file that `heddle layout`
@@ -174,7 +215,8 @@ class SparseServing(sparse.SparseTest, serving.ServingTest):
                                     False)
         file = sparse.write_layout(self.path("layout.safetensors"), layout, block)
         binary = self.compile(self.path("bert"), "--mode", "encode", "--threads", 2,
-                              "--seq", seq, "--max-batch", 3, "--attention-layout", file)
+                              "--seq", seq // 2, "--max-context", seq, "--max-batch", 3,
+                              "--attention-layout", file)
         lengths = (64, 33, 7)
         texts = [h.random_tokens(length, config["vocab_size"], length)
                  for length in lengths]

@@ -60,13 +60,15 @@ private:
   void *start;
 };
 
-/// Operands with which a kernel's blocks can run. Their elements are the random
-/// values that `BINARY check` uses. Long tensors are filled only if they hold
-/// ids: a kernel computes addresses from ids. Other values do not change which
-/// instructions and memory accesses are counted.
+/// Operands with which a kernel's blocks can run. Their elements are the values
+/// that `BINARY check` uses. Long tensors are filled only if they hold ids or
+/// are layouts of attention: a kernel computes addresses from them. Other
+/// values do not change which instructions and memory accesses are counted.
 class Operands {
 public:
-  Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {
+  Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain,
+           const rt::KernelConstants &constants) {
+    rt::OperandWriter writer(constants);
     uint32_t number = 0;
     for (const plan::PlainKernel::Argument &argument : plain.arguments) {
       ++number;
@@ -77,8 +79,8 @@ public:
       if (argument.type != plan::DType::I32 &&
           argument.type != plan::DType::I64)
         count = std::min(count, rt::drawnPeriod);
-      rt::drawOperand(argument, number,
-                      static_cast<char *>(buffers.back()->data()), count);
+      writer.write(argument, number,
+                   static_cast<char *>(buffers.back()->data()), count);
     }
     for (const plan::PlainKernel::Result &result : plain.results)
       if (result.tie < 0)
@@ -195,6 +197,8 @@ static json describeKernels(const rt::Binary &binary,
   if (!image || image->plain.size() != image->texts.size())
     fail("H0384", "the kernels cannot be read: they are none for a GPU",
          "compile the binary again");
+  const std::vector<rt::KernelConstants> constants =
+      rt::constantOperandsOf(plan);
   json all = json::array();
   for (size_t number = 0; number < plan.kernels.size(); ++number) {
     const plan::Kernel &kernel = plan.kernels[number];
@@ -207,7 +211,7 @@ static json describeKernels(const rt::Binary &binary,
       fail("H0384", "the kernels cannot be read: " + error,
            "compile the binary again");
     std::map<std::string, int64_t> registers = registersOf(text, plan.target);
-    Operands operands(kernel, image->plain[kernel.text]);
+    Operands operands(kernel, image->plain[kernel.text], constants[number]);
     json launches = json::array();
     for (const plan::GridLaunch &launch : kernel.launches) {
       json one = describeLaunch(plan.target, *module, launch, registers);

@@ -17,6 +17,7 @@
 #include "heddle/runtime/devices/cpu/ReadRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <map>
 
@@ -140,9 +141,7 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
   json caches = json::array();
   for (const rt::CacheNeeds &cache : needs.caches)
     caches.push_back({{"bytes_per_position", cache.bytes},
-                      {"positions", cache.window
-                                        ? std::min(cache.window, context)
-                                        : context}});
+                      {"positions", std::llround(cache.keysAt(context))}});
   json all = {
       {"program", program.name},
       {"rows", rows},

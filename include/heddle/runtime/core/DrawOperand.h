@@ -1,10 +1,10 @@
-//===- DrawOperand.h - Random operands to check kernels ---------*- C++ -*-===//
+//===- DrawOperand.h - Operands to check kernels ----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Random operands for `BINARY check`, which compares the results of optimized
+// Operands for `BINARY check`, which compares the results of optimized
 // kernels with those of unoptimized kernels for the same operations.
 //
 //===----------------------------------------------------------------------===//
@@ -13,6 +13,8 @@
 #define HEDDLE_RUNTIME_CORE_DRAWOPERAND_H
 
 #include "heddle/PlanFormat/PtxImage.h"
+
+#include <map>
 
 namespace heddle::rt {
 
@@ -25,6 +27,28 @@ constexpr int64_t drawnPeriod = 1048573;
 /// `low` to its `high`.
 void drawOperand(const plan::PlainKernel::Argument &argument, uint32_t number,
                  char *to, int64_t count);
+
+/// Constants among the operands of a kernel, by the operand's index. Scalars
+/// have no index.
+using KernelConstants = std::map<size_t, const plan::State *>;
+
+/// Writes the elements of a kernel's tensors, one after the other: those of the
+/// plan where the operand is a constant, such as a layout of attention, else
+/// random numbers.
+class OperandWriter {
+public:
+  explicit OperandWriter(const KernelConstants &constants)
+      : constants(constants) {}
+
+  /// Writes the first `count` elements of the next tensor to `to`. `number` is
+  /// the argument's, as in `drawOperand`.
+  void write(const plan::PlainKernel::Argument &argument, uint32_t number,
+             char *to, int64_t count);
+
+private:
+  const KernelConstants &constants;
+  size_t next = 0;
+};
 
 } // namespace heddle::rt
 

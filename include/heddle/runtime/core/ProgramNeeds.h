@@ -13,24 +13,47 @@
 #define HEDDLE_RUNTIME_CORE_PROGRAMNEEDS_H
 
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/core/DrawOperand.h"
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 
 namespace heddle::rt {
 
+/// A layout of attention over a KV cache.
+struct CacheLayout {
+  plan::LayoutBits bits;
+  int64_t block = 0; ///< Positions in a block.
+  /// Heads of the layout that read the same keys and values: 1 if all heads
+  /// have the same layout.
+  int64_t group = 1;
+
+  /// The number of positions whose keys and values the last token of a sequence
+  /// of `positions` positions reads, as the mean over the heads of keys and
+  /// values. Heads of queries that share keys read those that one of them sees.
+  double keysAt(int64_t positions) const;
+};
+
 /// The reads of the KV cache by attention, summed over the layers with the same
-/// attention window.
+/// attention window and the same layout.
 struct CacheNeeds {
   int64_t window = 0; ///< The most positions that a token attends to; 0: all.
   double bytes = 0;   ///< Bytes of the cache for one position of one sequence.
+  /// The layout of attention; null if there is none.
+  std::shared_ptr<const CacheLayout> layout = nullptr;
 
-  /// Bytes that one token reads from the KV cache of the layers with this
-  /// attention window if its sequence has `positions` positions.
-  double bytesAt(int64_t positions) const {
-    return bytes * double(window ? std::min(window, positions) : positions);
+  /// The number of positions, as the mean over heads, that one token reads if
+  /// its sequence has `positions` positions.
+  double keysAt(int64_t positions) const {
+    return layout   ? layout->keysAt(positions)
+           : window ? double(std::min(window, positions))
+                    : double(positions);
   }
+  /// Bytes that one token reads from the KV cache of these layers if its
+  /// sequence has `positions` positions.
+  double bytesAt(int64_t positions) const { return bytes * keysAt(positions); }
 };
 
 /// What a run of a program launches and reads.
@@ -46,7 +69,7 @@ struct ProgramNeeds {
   /// lookup, for example, reads only few rows of its table.
   double stateBytes = 0;
   /// The reads of the KV cache by attention: one entry for each attention
-  /// window, sorted by window. Empty if the program has no KV cache.
+  /// window and layout, sorted by window. Empty if the program has no KV cache.
   std::vector<CacheNeeds> caches;
 
   /// Bytes that one token reads from the KV cache of all layers if its sequence
@@ -65,6 +88,10 @@ bool readsCache(const plan::Kernel &kernel);
 /// What a run of `program` computes and reads. The program belongs to the
 /// pipeline stage that is selected in `plan`.
 ProgramNeeds needsOf(const plan::Plan &plan, const plan::Program &program);
+
+/// For each kernel of the plan: the constants among the operands with which it
+/// is first launched. The states belong to `plan`.
+std::vector<KernelConstants> constantOperandsOf(const plan::Plan &plan);
 
 /// The cost of a run of each program; the keys are the programs' names. The
 /// cost is the program's FLOPs, plus the FLOPs that the machine could compute
