@@ -33,7 +33,8 @@ constexpr int64_t forwardKeyBlock = 120;
 /// The layout of a thread's scratch memory in the forward pass, with offsets in
 /// words of 32 bits.
 struct ForwardScratch {
-  explicit ForwardScratch(const AttentionBlocking &blocking) {
+  explicit ForwardScratch(const AttentionBlocking &blocking)
+      : layout(blocking, plan) {
     keys = plan.take(blocking.keys * blocking.naturalRow());
     values = plan.take(blocking.keys * blocking.naturalRow());
     pairedValues = blocking.pairs == 1
@@ -47,12 +48,11 @@ struct ForwardScratch {
     newMaximum = plan.take(blocking.queries());
     normalizer = plan.take(blocking.queries());
     factor = plan.take(blocking.queries());
-    list = plan.take(2 * blocking.listed);
   }
   ScratchPlan plan;
+  LayoutScratch layout;
   int64_t keys, values, pairedValues, queries, queriesTransposed, scores, sums;
   int64_t maximum, newMaximum, normalizer, factor;
-  int64_t list; ///< Numbers of 64 bits.
 };
 
 class ForwardEmitter : public AttentionEmitter {
@@ -65,8 +65,11 @@ public:
             Value thread, Value threads);
 
 private:
-  void packKeysAndValues(Value batch, Value kvHead);
-  void queryBlock(Value batch, Value head, Value firstQuery);
+  /// Packs the keys and values from `first` on: `rows` of them, and then zeros
+  /// up to `total`.
+  void packKeysAndValues(Value batch, Value kvHead, Value first, Value rows,
+                         Value total);
+  void queryBlock(Value batch, Value kvHead, Value head, Value firstQuery);
   void scoreTile(Value firstQuery, Value key, const Tile &tile, bool masked);
   void softmax(Value firstQuery, const KeyRange &keys);
   Value exponentials(const Panel &scores, const KeyRange &range, Value maximum,
@@ -79,12 +82,14 @@ private:
   Heads q, k, v, out;
   Value lsePointer, probability;
   Panel keys, values, pairedValues, queries, queriesTransposed, scores, sums;
-  Panel maximum, newMaximum, normalizer, factor, list;
+  Panel maximum, newMaximum, normalizer, factor;
+  LayoutScratch layoutScratch;
 };
 
 ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
                                const AttentionBlocking &blocking, Value scratch)
-    : AttentionEmitter(b, spec, blocking, scratch) {
+    : AttentionEmitter(b, spec, blocking, scratch),
+      layoutScratch(ForwardScratch(blocking).layout) {
   ForwardScratch at(blocking);
   int64_t naturalRow = blocking.naturalRow(), headRow = blocking.headRow();
   int64_t queryRow = blocking.queries();
@@ -99,7 +104,6 @@ ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
   newMaximum = panel(at.newMaximum, queryRow);
   normalizer = panel(at.normalizer, queryRow);
   factor = panel(at.factor, queryRow);
-  list = panel(at.list, 1);
 }
 
 void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
@@ -112,13 +116,14 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   v = heads[2];
   out = queryHeads(output);
   lsePointer = b.pointerTo(lse);
-  prepareKeys(present, list.pointer);
+  prepareKeys(present, layoutScratch);
   if (spec.p > 0)
     prepareRandom(random);
 
   // The unit of work is a block of queries of one head. A thread computes
   // adjacent units. It copies keys and values to packed panels only if its
-  // previous unit did not read the same ones.
+  // previous unit did not read the same ones. With a layout it copies a block
+  // of keys when a query sees it, so that the block is still in a cache.
   int64_t blocks = blocking.queryBlocks;
   auto [begin, end] = share(thread, threads, spec.heads * blocks);
   Value none = b.constant(-1);
@@ -140,22 +145,29 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
     Value isPacked = b.equal(kvPair, packed[0]);
     b.ifThen(b.equal(isPacked,
                      b.create<arith::ConstantOp>(b.builder.getBoolAttr(false))),
-             [&] { packKeysAndValues(batch, kvHead); });
-    queryBlock(batch, head, b.mul(block, blocking.queries()));
+             [&] {
+               if (spec.block)
+                 forgetKeys();
+               else
+                 packKeysAndValues(batch, kvHead, b.constant(0),
+                                   visible->count(), paddedKeys());
+             });
+    queryBlock(batch, kvHead, head, b.mul(block, blocking.queries()));
     return {kvPair};
   });
 }
 
-void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead) {
-  Value zero = b.constant(0), total = paddedKeys();
-  packRows(rowPointer(k, batch, kvHead, zero), k.row, visible->count(), total,
-           keys);
-  packRows(rowPointer(v, batch, kvHead, zero), v.row, visible->count(), total,
-           values);
-  pairRows(values, total, pairedValues);
+void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead, Value first,
+                                       Value rows, Value total) {
+  Panel to = rowsFrom(values, first);
+  packRows(rowPointer(k, batch, kvHead, first), k.row, rows, total,
+           rowsFrom(keys, first));
+  packRows(rowPointer(v, batch, kvHead, first), v.row, rows, total, to);
+  pairRows(to, total, rowsFrom(pairedValues, pairsOf(first)));
 }
 
-void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
+void ForwardEmitter::queryBlock(Value batch, Value kvHead, Value head,
+                                Value firstQuery) {
   Value rows =
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
@@ -168,7 +180,11 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   fill(sums, blocking.queries(), 0.0);
   if (spec.p > 0)
     probability = firstProbability(batch, head);
-  forKeyRanges(head, firstQuery, [&](const KeyRange &keys) {
+  auto pack = [&](Value key) {
+    packKeysAndValues(batch, kvHead, key, rowsOfBlock(key),
+                      b.constant(spec.block));
+  };
+  forKeyRanges(head, firstQuery, pack, [&](const KeyRange &keys) {
     forScoreTiles(keys, [&](const Tile &tile, Value key, bool masked) {
       scoreTile(firstQuery, key, tile, masked);
     });

@@ -66,6 +66,7 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
     keys = llvm::alignTo(spec.seq, spec.block);
     keyBlock = std::max<int64_t>(maxKeyBlock / spec.block, 1) * spec.block;
     listed = keys / spec.block + 1;
+    counted = (spec.layouts == 1 ? 1 : spec.heads) * queryBlocks;
     return;
   }
   keyUnit = spec.p > 0 ? 12 : tileRows(narrowest);
@@ -279,6 +280,10 @@ Value AttentionEmitter::lengthOf(Value batch) {
 Value AttentionEmitter::paddedKeys() {
   return integers().ceilTo(visible->count(),
                            spec.block ? spec.block : blocking.keyUnit);
+}
+
+Value AttentionEmitter::rowsOfBlock(Value key) {
+  return minimum(b.sub(visible->count(), key), spec.block);
 }
 
 Value AttentionEmitter::seen(Value query, Value key) {

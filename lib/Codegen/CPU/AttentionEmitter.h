@@ -50,6 +50,9 @@ struct AttentionBlocking {
   /// Blocks of a layout in the rank's keys, and room for one that the rank does
   /// not hold, which `listBlocks` writes and then ignores.
   int64_t listed = 0;
+  /// Blocks of queries for which a layout differs: those of all heads, or of
+  /// one if all heads have the same layout.
+  int64_t counted = 0;
   llvm::SmallVector<ColumnGroup> headGroups, queryGroups;
 
   int64_t headRow() const { return headVectors * lanes; }
@@ -81,6 +84,17 @@ public:
 
 private:
   int64_t size = 0;
+};
+
+/// Scratch memory that kernels with a layout need, as offsets in words.
+struct LayoutScratch {
+  LayoutScratch(const AttentionBlocking &blocking, ScratchPlan &plan)
+      : list(plan.take(2 * blocking.listed)),
+        packed(plan.take(blocking.listed)),
+        counts(plan.take(blocking.counted)) {}
+  int64_t list;   ///< The first keys of blocks, of 64 bits.
+  int64_t packed; ///< For each block of keys whether it is in a panel (i32).
+  int64_t counts; ///< For blocks of queries how many blocks they see (i32).
 };
 
 /// Emits the code that the forward pass and the gradient share.
@@ -208,8 +222,10 @@ protected:
   };
   /// Calls `body` for each range of keys that some query of a block sees. The
   /// block of queries begins with `firstQuery`. `head` is among the rank's
-  /// heads.
+  /// heads. With a layout, first calls `pack` with the first key of each block
+  /// of keys that is seen for the first time since `forgetKeys`.
   void forKeyRanges(mlir::Value head, mlir::Value firstQuery,
+                    llvm::function_ref<void(mlir::Value)> pack,
                     llvm::function_ref<void(const KeyRange &)> body);
   /// Calls `body` for the runs of adjacent keys in a range.
   void forRuns(const KeyRange &range,
@@ -242,9 +258,13 @@ protected:
   /// The derivative of the soft cap, computed from the capped score.
   mlir::Value slopeOf(mlir::Value score);
 
-  /// Initializes `visible`, `lengths` and the layout. `list` is scratch memory
-  /// for `AttentionBlocking::listed` numbers of blocks (i64).
-  void prepareKeys(const AttentionKeys &keys, mlir::Value list);
+  /// Initializes `visible`, `lengths` and the layout.
+  void prepareKeys(const AttentionKeys &keys, const LayoutScratch &scratch);
+  /// With a layout: says that no block of keys is in a panel yet.
+  void forgetKeys();
+  /// With a layout: calls `body` with the first key of each block that no query
+  /// has seen since `forgetKeys`.
+  void forUnseenBlocks(llvm::function_ref<void(mlir::Value)> body);
   /// Makes `visible` describe the keys of row `batch` of the batch.
   void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
   /// Splits the work between threads. Each row of the batch has `itemsOfRow`
@@ -256,6 +276,8 @@ protected:
   /// The number of keys that exist in the current row of the batch (see
   /// `beginRow`), rounded up to a multiple of `AttentionBlocking::keyUnit`.
   mlir::Value paddedKeys();
+  /// With a layout: the number of keys that exist in the block from `key` on.
+  mlir::Value rowsOfBlock(mlir::Value key);
   void prepareRandom(const AttentionRandom &random);
   /// The index of a head's first probability (see codegen::firstProbability).
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
@@ -302,15 +324,20 @@ private:
   /// sees, which begins with `firstQuery`.
   mlir::Value layoutRow(mlir::Value head, mlir::Value firstQuery);
   /// Writes the first keys of the blocks that a block of queries sees to
-  /// `list`, and returns their number.
-  mlir::Value listBlocks(mlir::Value head, mlir::Value firstQuery);
+  /// `list`, and returns their number. Calls `pack` as `forKeyRanges` does.
+  mlir::Value listBlocks(mlir::Value head, mlir::Value firstQuery,
+                         llvm::function_ref<void(mlir::Value)> pack);
+  /// Writes the number of blocks of keys that each block of queries sees to
+  /// `counts`: for each of the rank's heads, or once if all have one layout.
+  void countBlocks();
   std::pair<mlir::Value, mlir::Value>
   shareByLayout(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
-  /// The cost of the units [begin, end) of a row of the batch, each of which is
-  /// `blocksOfItem` blocks of queries.
+  /// The cost of a unit of work of a row of the batch, which has `itemsOfRow`
+  /// units.
   mlir::Value costOfItem(mlir::Value batch, mlir::Value item,
                          int64_t itemsOfRow);
-  mlir::Value layout, list;
+  /// The operand, and the scratch memory that LayoutScratch describes.
+  mlir::Value layout, list, packed, counts;
   mlir::Value layoutPart; ///< Which part of the heads a rank has; may be null.
 };
 

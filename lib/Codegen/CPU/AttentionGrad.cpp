@@ -32,7 +32,8 @@ constexpr int64_t gradKeyBlock = 96;
 /// The layout of a thread's scratch memory in the gradient, with offsets in
 /// words of 32 bits.
 struct GradScratch {
-  GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
+  GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking)
+      : layout(blocking, plan) {
     int64_t natural = blocking.naturalRow(), row = blocking.headRow();
     int64_t queryCount = blocking.queries();
     // There is a natural panel at `naturalOffset`, with the elements row by
@@ -63,15 +64,14 @@ struct GradScratch {
     slopes = spec.softcap > 0 ? plan.take(blocking.scorePanel()) : 0;
     lse = plan.take(queryCount);
     delta = plan.take(queryCount);
-    list = plan.take(2 * blocking.listed);
   }
   ScratchPlan plan;
+  LayoutScratch layout;
   int64_t keys, pairedKeys, values, gradKeys, gradValues;
   int64_t queries, pairedQueries, queriesTransposed;
   int64_t gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
   int64_t probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
   int64_t lse, delta;
-  int64_t list; ///< Numbers of 64 bits.
 };
 
 /// The operands and results of nn.attention_grad.
@@ -90,7 +90,13 @@ public:
 
 private:
   void keyHead(Value batch, Value kvHead);
-  void queryBlock(Value batch, Value head, Value firstQuery);
+  /// Packs the keys and values from `first` on: `rows` of them, and then zeros
+  /// up to `total`.
+  void packKeysAndValues(Value batch, Value kvHead, Value first, Value rows,
+                         Value total);
+  /// Sets the gradients of a block of keys and values to zero.
+  void clearBlock(Value key);
+  void queryBlock(Value batch, Value kvHead, Value head, Value firstQuery);
   void loadQueries(Value batch, Value head, Value firstQuery, Value rows);
   void loadStatistics(Value batch, Value head, Value firstQuery, Value rows);
   void dropoutFactors(Value firstQuery, const KeyRange &range);
@@ -109,12 +115,14 @@ private:
   Panel queries, pairedQueries, queriesTransposed;
   Panel gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
   Panel probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
-  Panel lse, delta, list;
+  Panel lse, delta;
+  LayoutScratch layoutScratch;
 };
 
 GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
                          const AttentionBlocking &blocking, Value scratch)
-    : AttentionEmitter(b, spec, blocking, scratch) {
+    : AttentionEmitter(b, spec, blocking, scratch),
+      layoutScratch(GradScratch(spec, blocking).layout) {
   GradScratch at(spec, blocking);
   int64_t naturalRow = blocking.naturalRow(), headRow = blocking.headRow();
   int64_t queryRow = blocking.queries();
@@ -138,7 +146,6 @@ GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
   slopes = panel(at.slopes, queryRow);
   lse = panel(at.lse, queryRow);
   delta = panel(at.delta, queryRow);
-  list = panel(at.list, 1);
 }
 
 void GradEmitter::emit(const GradOperands &operands,
@@ -150,7 +157,7 @@ void GradEmitter::emit(const GradOperands &operands,
   grad = queryHeads(operands.grad);
   out = queryHeads(operands.output);
   lsePointer = b.pointerTo(operands.lse);
-  prepareKeys(present, list.pointer);
+  prepareKeys(present, layoutScratch);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -163,35 +170,61 @@ void GradEmitter::emit(const GradOperands &operands,
 
 void GradEmitter::keyHead(Value batch, Value kvHead) {
   beginRow(batch);
-  Value zero = b.constant(0), rows = b.constant(spec.seq), total = paddedKeys();
-  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row,
-           visible->count(), total, keys);
-  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row,
-           visible->count(), total, values);
-  pairRows(keys, total, pairedKeys);
-  fill(gradKeys, blocking.keys, 0.0);
-  fill(gradValues, blocking.keys, 0.0);
+  Value zero = b.constant(0), rows = b.constant(spec.seq);
+  // With a layout, a block of keys is packed when a query sees it, so that the
+  // block is still in a cache.
+  if (spec.block) {
+    forgetKeys();
+  } else {
+    packKeysAndValues(batch, kvHead, zero, visible->count(), paddedKeys());
+    fill(gradKeys, blocking.keys, 0.0);
+    fill(gradValues, blocking.keys, 0.0);
+  }
 
   int64_t group = spec.heads / spec.kvHeads;
   Value firstHead = b.mul(kvHead, group);
   b.forLoop(firstHead, b.add(firstHead, group), 1, [&](Value head) {
     if (spec.p > 0)
       probability = firstProbability(batch, head);
-    b.forLoop(zero, rows, blocking.queries(),
-              [&](Value firstQuery) { queryBlock(batch, head, firstQuery); });
+    b.forLoop(zero, rows, blocking.queries(), [&](Value firstQuery) {
+      queryBlock(batch, kvHead, head, firstQuery);
+    });
   });
+  if (spec.block)
+    forUnseenBlocks([&](Value key) { clearBlock(key); });
   storeRows(gradKeys, spec.scale, gradQkv[1], batch, kvHead, zero, rows);
   storeRows(gradValues, 1.0, gradQkv[2], batch, kvHead, zero, rows);
 }
 
-void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
+void GradEmitter::packKeysAndValues(Value batch, Value kvHead, Value first,
+                                    Value rows, Value total) {
+  Panel to = rowsFrom(keys, first);
+  packRows(rowPointer(qkv[1], batch, kvHead, first), qkv[1].row, rows, total,
+           to);
+  packRows(rowPointer(qkv[2], batch, kvHead, first), qkv[2].row, rows, total,
+           rowsFrom(values, first));
+  pairRows(to, total, rowsFrom(pairedKeys, pairsOf(first)));
+}
+
+void GradEmitter::clearBlock(Value key) {
+  fill(rowsFrom(gradKeys, key), spec.block, 0.0);
+  fill(rowsFrom(gradValues, key), spec.block, 0.0);
+}
+
+void GradEmitter::queryBlock(Value batch, Value kvHead, Value head,
+                             Value firstQuery) {
   Value rows =
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   loadQueries(batch, head, firstQuery, rows);
   loadStatistics(batch, head, firstQuery, rows);
   fill(gradQueries, blocking.queries(), 0.0);
 
-  forKeyRanges(head, firstQuery, [&](const KeyRange &range) {
+  auto pack = [&](Value key) {
+    packKeysAndValues(batch, kvHead, key, rowsOfBlock(key),
+                      b.constant(spec.block));
+    clearBlock(key);
+  };
+  forKeyRanges(head, firstQuery, pack, [&](const KeyRange &range) {
     if (spec.p > 0)
       dropoutFactors(firstQuery, range);
     forScoreTiles(range, [&](const Tile &tile, Value key, bool masked) {

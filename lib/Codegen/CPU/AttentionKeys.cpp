@@ -22,10 +22,11 @@ namespace heddle::cpu {
 //===----------------------------------------------------------------------===//
 
 void AttentionEmitter::forKeyRanges(Value head, Value firstQuery,
+                                    function_ref<void(Value)> pack,
                                     function_ref<void(const KeyRange &)> body) {
   Value zero = b.constant(0);
   if (spec.block) {
-    Value count = listBlocks(head, firstQuery);
+    Value count = listBlocks(head, firstQuery, pack);
     int64_t most = blocking.keyBlock / spec.block;
     Value full = visible->endOf(firstQuery);
     b.forLoop(zero, count, most, [&](Value first) {
@@ -104,13 +105,16 @@ void AttentionEmitter::forScoreTiles(
   forRows(range.first, range.full, range.end, true);
 }
 
-void AttentionEmitter::prepareKeys(const AttentionKeys &keys, Value list) {
+void AttentionEmitter::prepareKeys(const AttentionKeys &keys,
+                                   const LayoutScratch &scratch) {
   if (keys.lengths)
     lengths = b.pointerTo(keys.lengths);
   if (keys.layout) {
     layout = b.pointerTo(keys.layout);
     layoutPart = keys.part;
-    this->list = list;
+    list = panel(scratch.list, 1).pointer;
+    packed = panel(scratch.packed, 1).pointer;
+    counts = panel(scratch.counts, 1).pointer;
   }
   visible.emplace(spec, integers(), keys.sequenceShard, keys.ringStep);
 }
@@ -125,7 +129,24 @@ Value AttentionEmitter::layoutRow(Value head, Value firstQuery) {
                    b.mul(row, spec.layoutWords()));
 }
 
-Value AttentionEmitter::listBlocks(Value head, Value firstQuery) {
+void AttentionEmitter::forgetKeys() {
+  // Scratch memory ends at a multiple of the longest vectors.
+  int64_t words = llvm::alignTo(blocking.listed, blocking.lanes);
+  fill({packed, words}, 1, 0.0);
+}
+
+void AttentionEmitter::forUnseenBlocks(function_ref<void(Value)> body) {
+  Type i32 = b.builder.getI32Type();
+  b.forLoop(b.constant(0), b.constant(blocking.listed - 1), 1,
+            [&](Value block) {
+              Value flag = b.load(i32, b.advance(packed, i32, block), 4);
+              b.ifThen(b.equal(integers().from(flag), b.constant(0)),
+                       [&] { body(b.mul(block, spec.block)); });
+            });
+}
+
+Value AttentionEmitter::listBlocks(Value head, Value firstQuery,
+                                   function_ref<void(Value)> pack) {
   Type i32 = b.builder.getI32Type(), i64 = b.builder.getI64Type();
   Value zero = b.constant(0), words = layoutRow(head, firstQuery);
   Value end = visible->endOfSome(firstQuery, blocking.queries());
@@ -144,6 +165,15 @@ Value AttentionEmitter::listBlocks(Value head, Value firstQuery) {
       Value isSeen = b.less(key, end);
       if (visible->firstKey())
         isSeen = b.create<arith::AndIOp>(isSeen, b.less(b.constant(-1), key));
+      b.ifThen(isSeen, [&] {
+        Value flag = b.advance(packed, i32, block);
+        Value isPacked = integers().from(b.load(i32, flag, 4));
+        b.ifThen(b.equal(isPacked, zero), [&] {
+          pack(key);
+          b.store(b.create<arith::ConstantOp>(b.builder.getI32IntegerAttr(1)),
+                  flag, 4);
+        });
+      });
       Value next = b.select(isSeen, b.add(state[0], 1), state[0]);
       Value one = b.create<arith::ConstantOp>(b.builder.getI32IntegerAttr(1));
       Value rest = b.create<arith::AndIOp>(
@@ -207,6 +237,25 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
           itemsOf(b.div(b.mul(total, next), threads))};
 }
 
+void AttentionEmitter::countBlocks() {
+  Type i32 = b.builder.getI32Type();
+  Value zero = b.constant(0);
+  b.forLoop(zero, b.constant(blocking.counted), 1, [&](Value number) {
+    Value head = b.div(number, blocking.queryBlocks);
+    Value block = b.sub(number, b.mul(head, blocking.queryBlocks));
+    Value words = layoutRow(head, b.mul(block, blocking.queries()));
+    Value none = b.create<arith::ConstantOp>(b.builder.getI32IntegerAttr(0));
+    Value sum = b.forLoop(zero, b.constant(spec.layoutWords()), 1, none,
+                          [&](Value index, ValueRange count) -> Values {
+                            Value word =
+                                b.load(i32, b.advance(words, i32, index), 4);
+                            Value bits = b.create<math::CtPopOp>(word);
+                            return {b.create<arith::AddIOp>(count[0], bits)};
+                          })[0];
+    b.store(sum, b.advance(counts, i32, number), 4);
+  });
+}
+
 Value AttentionEmitter::costOfItem(Value batch, Value item,
                                    int64_t itemsOfRow) {
   int64_t blocks = spec.heads * blocking.queryBlocks / itemsOfRow;
@@ -214,16 +263,11 @@ Value AttentionEmitter::costOfItem(Value batch, Value item,
   Value zero = b.constant(0), keys = visible->countOf(lengthOf(batch));
   Value first = b.mul(item, blocks);
   auto ofBlock = [&](Value number, ValueRange sum) -> Values {
-    Value head = b.div(number, blocking.queryBlocks);
-    Value block = b.sub(number, b.mul(head, blocking.queryBlocks));
-    Value words = layoutRow(head, b.mul(block, blocking.queries()));
-    return b.forLoop(zero, b.constant(spec.layoutWords()), 1, sum,
-                     [&](Value index, ValueRange count) -> Values {
-                       Value word =
-                           b.load(i32, b.advance(words, i32, index), 4);
-                       Value bits = b.create<math::CtPopOp>(word);
-                       return {b.add(count[0], integers().from(bits))};
-                     });
+    if (spec.layouts == 1)
+      number = b.sub(number, b.mul(b.div(number, blocking.queryBlocks),
+                                   blocking.queryBlocks));
+    Value count = b.load(i32, b.advance(counts, i32, number), 4);
+    return {b.add(sum[0], integers().from(count))};
   };
   Value pairs = b.forLoop(first, b.add(first, blocks), 1, zero, ofBlock)[0];
   // A padded row has the same layout, but a part of its keys.
@@ -234,6 +278,7 @@ Value AttentionEmitter::costOfItem(Value batch, Value item,
 std::pair<Value, Value> AttentionEmitter::shareByLayout(Value thread,
                                                         Value threads,
                                                         int64_t itemsOfRow) {
+  countBlocks();
   Value zero = b.constant(0), batch = b.constant(spec.batch);
   auto forItems = [&](ValueRange init,
                       function_ref<Values(Value, ValueRange)> body) {
