@@ -520,9 +520,8 @@ static int explain(const ExplainFlags &flags) {
     std::cerr << "warning: " << warnOfHostUpdates(*cluster) << "\n";
   StepSchedule schedule(plan, flags.trace, known);
   const plan::Program *program = mainProgram(plan);
-  StepBound bound;
-  if (program)
-    bound = StepBound(plan, *program, rank, known);
+  const StepBound bound =
+      program ? StepBound(plan, *program, rank, known) : StepBound();
   LayerDropCost drops(plan, rank, flopsPerStep(plan), known);
   AttentionLayouts layouts(plan, flopsPerStep(plan));
   if (flags.json) {

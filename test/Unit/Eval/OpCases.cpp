@@ -289,6 +289,14 @@ static std::vector<OpCase> makeAttentionCases() {
        "tensor<2x3x12xf32>" +
            whereTypes + ") -> tensor<2x3x4xf32>",
        3},
+      {"nn.paged_attention",
+       cache + row + where + ", %layout: tensor<2x1x1xi32>",
+       "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n layout "
+       "%layout {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, "
+       "block = 16, density = 1.0>} : (tensor<3x2x2x4xf32>, "
+       "tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
+           whereTypes + ", tensor<2x1x1xi32>) -> tensor<2x3x4xf32>",
+       3},
       {"nn.paged_attention", cache + row + where,
        "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads "
        "= #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>, in_parts} : "
