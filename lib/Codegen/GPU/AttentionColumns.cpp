@@ -10,6 +10,14 @@
 // is a block of the layout or, if a tile has fewer columns, a part of it. If a
 // tile has more columns, it holds several ranges.
 //
+// A thread block has as many rows as without a layout. If blocks of the layout
+// are smaller, these are several rows of the layout (or columns of it, if they
+// are keys), and the list has the ranges that at least one of them sees. An
+// element of the list is the first column of a range, which is a multiple of
+// 16. Its low bits say which rows of the layout see the range. All rows of a
+// warp belong to one row of the layout. The warp multiplies whole tiles if it
+// sees all their ranges, and else those ranges that it sees, one at a time.
+//
 //===----------------------------------------------------------------------===//
 
 #include "AttentionMapper.h"
@@ -17,10 +25,20 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace heddle::gpu {
+
+/// The most ranges that are listed at a time, in 4 KiB of workgroup memory. If
+/// a sequence has more, a thread block lists and multiplies some of them, and
+/// then lists the next ones.
+static constexpr int64_t mostListed = 1024;
+/// The bits of an element of the list that say which rows see its range.
+static constexpr int64_t rowBits = 15;
+static_assert(rowBits < warpColumns);
 
 //===----------------------------------------------------------------------===//
 // Lists of ranges
@@ -34,17 +52,31 @@ int64_t AttentionMapper::rangeLength() const {
 /// The ranges of a tile.
 int64_t AttentionMapper::numRanges() const { return columns / rangeLength(); }
 
+/// The rows of the layout that a thread block has rows of.
+int64_t AttentionMapper::numLayoutRows() const {
+  return hasRowsOfManyBlocks() ? rowsOfBlock() / spec.block : 1;
+}
+
+int64_t AttentionMapper::allRanges() const {
+  return llvm::divideCeil(spec.seq, rangeLength());
+}
+
+bool AttentionMapper::isListedInParts() const {
+  return spec.block && allRanges() > mostListed;
+}
+
 /// The elements of the list. The loop reads up to two tiles after the last
 /// range: the rest of the last tile, and the tile that is copied while the last
-/// one is multiplied.
+/// one is multiplied. The last element is the number of ranges.
 int64_t AttentionMapper::listLength() const {
   if (!spec.block)
     return 0;
-  return llvm::divideCeil(spec.seq, rangeLength()) + 2 * numRanges();
+  return std::min(allRanges(), mostListed) + 2 * numRanges() + 1;
 }
 
-/// Whether the layout has the blocks of `query` and `key`.
-Value AttentionMapper::isInLayout(Value head, Value query, Value key) {
+/// The word of the layout that has the bit for the blocks of `query` and `key`,
+/// moved so that this bit is the lowest one.
+Value AttentionMapper::layoutBits(Value head, Value query, Value key) {
   OpBuilder &b = f.builder;
   Value part = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
   Value row = visible.layoutRow(head, query, part);
@@ -52,50 +84,103 @@ Value AttentionMapper::isInLayout(Value head, Value query, Value key) {
   Value at = i32.add(i32.mul(row, spec.layoutWords()), i32.div(bit, 32));
   Value word = b.create<memref::LoadOp>(f.loc, f.argumentBuffer(op.getLayout()),
                                         i32.toIndex(at));
-  Value moved = b.create<arith::ShRUIOp>(f.loc, word, i32.rem(bit, 32));
-  return b.create<arith::TruncIOp>(f.loc, b.getI1Type(), moved);
+  return i32.shiftRight(word, i32.rem(bit, 32));
 }
 
-/// Lists the ranges between columns `begin` and `end` for which `isSeen` is
-/// true. Returns how many there are. After them, the list has ranges of columns
-/// that do not exist. All warps count, and the first one writes the list.
-Value AttentionMapper::listRanges(Value begin, Value end,
-                                  function_ref<Value(Value first)> isSeen) {
+Value AttentionMapper::bitIf(Value condition, int64_t bit) {
+  return i32.select(condition, i32.constant(int64_t(1) << bit),
+                    i32.constant(0));
+}
+
+/// Which of the thread block's rows of the layout see the range of keys that
+/// begins at `key`: one bit for each.
+Value AttentionMapper::rowsThatSee(Value key) {
+  Value seen = i32.constant(0), one = i32.constant(1);
+  for (int64_t i = 0; i < numLayoutRows(); ++i) {
+    Value row = i32.add(firstRow, i * spec.block);
+    bool mayNotExist = i * spec.block > 0;
+    Value bits = layoutBits(
+        headOfBlock, mayNotExist ? i32.min(row, spec.seq - 1) : row, key);
+    if (hasRowsOfManyBlocks()) {
+      Value sees = i32.less(key, visible.endOfSome(row, spec.block));
+      if (mayNotExist)
+        sees = i32.both(sees, i32.less(row, spec.seq));
+      bits = i32.select(sees, bits, i32.constant(0));
+    }
+    seen = i32.add(seen, i32.mul(i32.bitsOfBoth(bits, one), int64_t(1) << i));
+  }
+  return seen;
+}
+
+/// Which of the thread block's columns of the layout the range of queries that
+/// begins at `query` sees: one bit for each.
+Value AttentionMapper::rowsSeenBy(Value head, Value query) {
+  int64_t count = numLayoutRows();
+  Value seen = i32.constant(0), one = i32.constant(1);
+  auto keyOf = [&](int64_t i) { return i32.add(firstRow, i * spec.block); };
+  if (spec.sequenceShards == 1) {
+    // The bits are in one word, since their number divides 32 and that of the
+    // blocks before.
+    seen = i32.bitsOfBoth(layoutBits(head, query, firstRow),
+                          i32.constant((int64_t(1) << count) - 1));
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      Value bits = layoutBits(head, query, i32.min(keyOf(i), spec.seq - 1));
+      seen = i32.add(seen, i32.mul(i32.bitsOfBoth(bits, one), int64_t(1) << i));
+    }
+  }
+  if (!hasRowsOfManyBlocks())
+    return seen;
+  Value end = i32.add(query, rangeLength()), possible = i32.constant(0);
+  for (int64_t i = 0; i < count; ++i)
+    possible = i32.add(possible,
+                       bitIf(i32.less(visible.firstSeeing(keyOf(i)), end), i));
+  return i32.bitsOfBoth(seen, possible);
+}
+
+/// Lists the ranges between columns `begin` and `end` that a row of this thread
+/// block sees. Returns how many there are. After them, the list has ranges of
+/// columns that do not exist. The first warp lists them.
+Value AttentionMapper::listRanges(Value begin, Value end) {
   OpBuilder &b = f.builder;
   int64_t length = rangeLength(), last = llvm::alignDown(spec.seq - 1, length);
   if (!list)
     list = allocate({listLength()}, b.getI32Type());
-  auto store = [&](Value first, Value at) {
-    b.create<memref::StoreOp>(f.loc, first, list, i32.toIndex(at));
+  auto store = [&](Value entry, Value at) {
+    b.create<memref::StoreOp>(f.loc, entry, list, i32.toIndex(at));
   };
   auto count = [&](Value bits) -> Value {
     return b.create<math::CtPopOp>(f.loc, bits);
   };
-  Value lane = i32.rem(thread, warpSize), isFirstWarp = i32.less(warp, 1);
-  Value lower =
-      b.create<LLVM::CallIntrinsicOp>(
-           f.loc, b.getI32Type(),
-           b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"), ValueRange())
-          .getResult(0);
-  auto loop = b.create<scf::ForOp>(
-      f.loc, i32.div(begin, length), i32.div(i32.add(end, length - 1), length),
-      i32.constant(warpSize), i32.constant(0),
-      [&](OpBuilder &, Location, Value base, ValueRange carried) {
-        Value first = i32.mul(i32.add(base, lane), length);
-        Value isListed =
-            i32.both(i32.less(first, end), isSeen(i32.min(first, last)));
-        Value lanes = b.create<NVVM::VoteBallotOp>(f.loc, b.getI32Type(),
-                                                   i32.constant(-1), isListed);
-        Value before = b.create<arith::AndIOp>(f.loc, lanes, lower);
-        Value at = i32.add(carried[0], count(before));
-        ifThen(i32.both(isListed, isFirstWarp), [&] { store(first, at); });
-        b.create<scf::YieldOp>(f.loc, i32.add(carried[0], count(lanes)));
-      });
-  Value total = loop.getResult(0);
-  ifThen(i32.less(thread, 2 * numRanges()),
-         [&] { store(i32.constant(last + length), i32.add(total, thread)); });
+  Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
+  Value number = i32.constant(listLength() - 1);
+  ifThen(i32.less(warp, 1), [&] {
+    Value lower = b.create<LLVM::CallIntrinsicOp>(
+                       f.loc, b.getI32Type(),
+                       b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"),
+                       ValueRange())
+                      .getResult(0);
+    auto loop = b.create<scf::ForOp>(
+        f.loc, i32.div(begin, length),
+        i32.div(i32.add(end, length - 1), length), i32.constant(warpSize), zero,
+        [&](OpBuilder &, Location, Value base, ValueRange carried) {
+          Value first = i32.mul(i32.add(base, lane), length);
+          Value seen = seenBy(i32.min(first, last));
+          Value isListed = i32.both(i32.less(first, end), i32.less(zero, seen));
+          Value lanes = b.create<NVVM::VoteBallotOp>(
+              f.loc, b.getI32Type(), i32.constant(-1), isListed);
+          Value at = i32.add(carried[0], count(i32.bitsOfBoth(lanes, lower)));
+          Value entry = hasRowsOfManyBlocks() ? i32.add(first, seen) : first;
+          ifThen(isListed, [&] { store(entry, at); });
+          b.create<scf::YieldOp>(f.loc, i32.add(carried[0], count(lanes)));
+        });
+    Value total = loop.getResult(0);
+    ifThen(i32.less(lane, 2 * numRanges()),
+           [&] { store(i32.constant(last + length), i32.add(total, lane)); });
+    ifThen(i32.less(lane, 1), [&] { store(total, number); });
+  });
   b.create<mlir::gpu::BarrierOp>(f.loc);
-  return total;
+  return loadNumber(list, i32.toIndex(number));
 }
 
 Value AttentionMapper::beginOfKeys() {
@@ -103,9 +188,11 @@ Value AttentionMapper::beginOfKeys() {
     Value begin = visible.beginOf(firstRow);
     return begin ? i32.floorTo(begin, columns) : i32.constant(0);
   }
-  listed = listRanges(
-      i32.constant(0), visible.endOfSome(firstRow, rowsOfBlock()),
-      [&](Value key) { return isInLayout(headOfBlock, firstRow, key); });
+  listBegin = i32.constant(0);
+  listEnd = visible.endOfSome(firstRow, rowsOfBlock());
+  seenBy = [this](Value key) { return rowsThatSee(key); };
+  if (!isListedInParts())
+    listed = listRanges(listBegin, listEnd);
   return i32.constant(0);
 }
 
@@ -117,9 +204,11 @@ Value AttentionMapper::beginOfQueries(Value head) {
   Value begin = visible.firstSeeing(firstRow);
   if (!spec.block)
     return i32.floorTo(begin, columns);
-  listed = listRanges(begin, i32.constant(spec.seq), [&](Value query) {
-    return isInLayout(head, query, firstRow);
-  });
+  listBegin = i32.floorTo(begin, rangeLength());
+  listEnd = i32.constant(spec.seq);
+  seenBy = [this, head](Value query) { return rowsSeenBy(head, query); };
+  if (!isListedInParts())
+    listed = listRanges(listBegin, listEnd);
   return i32.constant(0);
 }
 
@@ -136,34 +225,73 @@ Value AttentionMapper::endOfQueries() {
 // Loops over tiles
 //===----------------------------------------------------------------------===//
 
+/// The elements of the list for the tile that begins at element `place`.
+AttentionMapper::Values AttentionMapper::entriesAt(Value place) {
+  OpBuilder &b = f.builder;
+  if (numRanges() == 1)
+    return {loadNumber(list, i32.toIndex(place))};
+  auto type = VectorType::get({numRanges()}, b.getI32Type());
+  Value vector = b.create<vector::LoadOp>(f.loc, type, list,
+                                          ValueRange{i32.toIndex(place)});
+  Values entries;
+  for (int64_t range = 0; range < numRanges(); ++range)
+    entries.push_back(b.create<vector::ExtractOp>(f.loc, vector, range));
+  return entries;
+}
+
+/// The first column of a range.
+Value AttentionMapper::firstOf(Value entry) {
+  return hasRowsOfManyBlocks() ? i32.bitsOfBoth(entry, i32.constant(~rowBits))
+                               : entry;
+}
+
 /// The tile of columns at `place`: a column or, with a layout, an element of
 /// the list.
 RowRanges AttentionMapper::tileAt(Value place) {
   if (!spec.block)
     return place;
-  Values firsts;
-  for (int64_t range = 0; range < numRanges(); ++range)
-    firsts.push_back(loadNumber(list, i32.toIndex(i32.add(place, range))));
-  return RowRanges(firsts);
+  return RowRanges(llvm::map_to_vector(
+      entriesAt(place), [&](Value entry) { return firstOf(entry); }));
 }
 
 /// The column of a tile at `offset` + `lane`, where `lane` is less than 8 and
 /// adds to `offset` without a carry beyond a multiple of 8.
-Value AttentionMapper::columnAt(const RowRanges &tileColumns, Value lane,
+Value AttentionMapper::columnAt(const ColumnTile &tileColumns, Value lane,
                                 int64_t offset) {
-  int64_t length = columns / tileColumns.count();
-  return i32.add(i32.add(tileColumns.firsts[offset / length], lane),
+  int64_t length = tileColumns.rangeLength();
+  return i32.add(i32.add(tileColumns.ranges.firsts[offset / length], lane),
                  offset % length);
 }
 
 void AttentionMapper::beginColumns(Value begin, Copy copy) {
-  copy(tileAt(begin), i32.constant(0));
+  if (!isListedInParts())
+    copy(tileAt(begin), i32.constant(0));
   commitCopies();
 }
 
 AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
                                                     Values init, Copy copy,
                                                     Compute compute) {
+  if (!isListedInParts())
+    return forTiles(begin, end, init, copy, compute);
+  int64_t part = mostListed * rangeLength();
+  auto loop = f.builder.create<scf::ForOp>(
+      f.loc, listBegin, listEnd, i32.constant(part), init,
+      [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
+        Value zero = i32.constant(0);
+        Value count = listRanges(first, i32.min(i32.add(first, part), listEnd));
+        copy(tileAt(zero), zero);
+        commitCopies();
+        b.create<scf::YieldOp>(
+            loc, forTiles(zero, count, Values(carried.begin(), carried.end()),
+                          copy, compute));
+      });
+  return Values(loop.getResults().begin(), loop.getResults().end());
+}
+
+AttentionMapper::Values AttentionMapper::forTiles(Value begin, Value end,
+                                                  Values init, Copy copy,
+                                                  Compute compute) {
   int64_t step = spec.block ? numRanges() : columns;
   init.push_back(i32.constant(0));
   auto loop = f.builder.create<scf::ForOp>(
@@ -177,7 +305,11 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
         waitForCopies(0);
         copy(tileAt(i32.add(place, step)), other);
         commitCopies();
-        Values next = compute(tileAt(place), stage, carried.drop_back());
+        Values next =
+            hasRowsOfManyBlocks()
+                ? computeSeen(place, stage, carried.drop_back(), compute)
+                : compute({tileAt(place), columns, stage, Value()},
+                          carried.drop_back());
         next.push_back(other);
         b.create<scf::YieldOp>(loc, next);
       });
@@ -188,8 +320,72 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
   return Values(loop.getResults().drop_back());
 }
 
+/// Emits `compute` for the ranges of a tile that this warp sees.
+AttentionMapper::Values AttentionMapper::computeSeen(Value place, Value stage,
+                                                     ValueRange carried,
+                                                     Compute compute) {
+  OpBuilder &b = f.builder;
+  Value row = i32.div(warp, spec.block / warpRows);
+  Value seen = i32.constant(0);
+  for (auto [range, entry] : llvm::enumerate(entriesAt(place))) {
+    Value bit = i32.bitsOfBoth(i32.shiftRight(entry, row), i32.constant(1));
+    seen = i32.add(seen, i32.mul(bit, int64_t(1) << range));
+  }
+  int64_t all = (int64_t(1) << numRanges()) - 1;
+  auto branch = b.create<scf::IfOp>(
+      f.loc, i32.atLeast(seen, i32.constant(all)),
+      [&](OpBuilder &, Location loc) {
+        b.create<scf::YieldOp>(
+            loc, compute({tileAt(place), columns, stage, Value()}, carried));
+      },
+      [&](OpBuilder &, Location loc) {
+        b.create<scf::YieldOp>(
+            loc, numRanges() == 1
+                     ? Values(carried.begin(), carried.end())
+                     : computeRanges(place, stage, seen, carried, compute));
+      });
+  return Values(branch.getResults().begin(), branch.getResults().end());
+}
+
+/// Emits `compute` for one range of a tile after the other, if its bit is set
+/// in `seen`.
+AttentionMapper::Values AttentionMapper::computeRanges(Value place, Value stage,
+                                                       Value seen,
+                                                       ValueRange carried,
+                                                       Compute compute) {
+  OpBuilder &b = f.builder;
+  Values init(carried.begin(), carried.end());
+  init.push_back(seen);
+  auto loop = b.create<scf::ForOp>(
+      f.loc, i32.constant(0), b.create<math::CtPopOp>(f.loc, seen),
+      i32.constant(1), init,
+      [&](OpBuilder &, Location loc, Value, ValueRange carried) {
+        // The zeros below the lowest bit are as many as the ranges before.
+        Value rest = carried.back(), less = i32.sub(rest, i32.constant(1));
+        Value zeros = b.create<arith::XOrIOp>(loc, rest, less);
+        Value range = b.create<math::CtPopOp>(loc, i32.bitsOfBoth(zeros, less));
+        Value first =
+            firstOf(loadNumber(list, i32.toIndex(i32.add(place, range))));
+        Values next = compute(
+            {first, rangeLength(), stage, i32.mul(range, rangeLength())},
+            carried.drop_back());
+        next.push_back(i32.bitsOfBoth(rest, less));
+        b.create<scf::YieldOp>(loc, next);
+      });
+  return Values(loop.getResults().drop_back());
+}
+
 SharedRows AttentionMapper::columnsOf(Value memory, Value stage) {
   return {memory, i32.mul(stage, columns)};
+}
+
+Value AttentionMapper::placeOf(const ColumnTile &tile) {
+  Value first = i32.mul(tile.stage, columns);
+  return tile.firstInTile ? i32.add(first, tile.firstInTile) : first;
+}
+
+SharedRows AttentionMapper::columnsOf(Value memory, const ColumnTile &tile) {
+  return {memory, placeOf(tile)};
 }
 
 } // namespace heddle::gpu

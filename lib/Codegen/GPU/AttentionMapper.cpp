@@ -96,9 +96,14 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
   columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
   if (spec.block) {
-    // All rows of a thread block see the same blocks of columns, and a tile
-    // holds whole blocks or a part of one.
-    warps = std::min(warps, spec.block / warpRows);
+    // A thread block has rows of one or more whole blocks of the layout, or of
+    // a part of one, and so has a tile columns. If features are in slices, all
+    // warps wait for each other within a tile, so that none can leave out what
+    // others see: then all rows see the same blocks of columns.
+    int64_t warpsOfBlock = spec.block / warpRows;
+    warps = warps > warpsOfBlock && !isSliced()
+                ? static_cast<int64_t>(llvm::PowerOf2Ceil(warps))
+                : std::min(warps, warpsOfBlock);
     columns = static_cast<int64_t>(llvm::PowerOf2Ceil(columns));
   }
   // A warp's tile has 16 rows, and each of its 32 threads holds 1/32 of the
@@ -247,9 +252,9 @@ void AttentionMapper::ifThen(Value condition, function_ref<void()> body) {
                               });
 }
 
-void AttentionMapper::hide(WarpTile &tile, const RowRanges &tileColumns,
+void AttentionMapper::hide(WarpTile &tile, const ColumnTile &tileColumns,
                            Value isFull, ArrayRef<Value> bounds, bool below) {
-  int64_t length = columns / tileColumns.count();
+  int64_t length = tileColumns.rangeLength();
   auto masked = f.builder.create<scf::IfOp>(
       f.loc, isFull,
       [&](OpBuilder &b, Location loc) {
@@ -263,7 +268,7 @@ void AttentionMapper::hide(WarpTile &tile, const RowRanges &tileColumns,
         b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
         Values starts;
-        for (Value first : tileColumns.firsts)
+        for (Value first : tileColumns.ranges.firsts)
           starts.push_back(i32.add(first, tiles->firstColumn()));
         WarpTile result = tile;
         for (int64_t i = 0; i < tile.rows; ++i) {
@@ -284,7 +289,7 @@ void AttentionMapper::hide(WarpTile &tile, const RowRanges &tileColumns,
   tile.elements.assign(masked.getResults().begin(), masked.getResults().end());
 }
 
-void AttentionMapper::hideTooOldKeys(WarpTile &tile, const RowRanges &keys) {
+void AttentionMapper::hideTooOldKeys(WarpTile &tile, const ColumnTile &keys) {
   Values begins;
   for (int64_t i = 0; i < tile.rows; ++i) {
     Value begin = visible.beginOf(i32.add(firstOfWarp, tiles->row(i)));
@@ -297,7 +302,7 @@ void AttentionMapper::hideTooOldKeys(WarpTile &tile, const RowRanges &keys) {
   // is masked.
   Value last = i32.add(firstRow, rowsOfBlock() - 1);
   Value isFull =
-      i32.less(visible.beginOf(last), i32.add(keys.firsts.front(), 1));
+      i32.less(visible.beginOf(last), i32.add(keys.ranges.firsts.front(), 1));
   hide(tile, keys, isFull, begins, /*below=*/false);
 }
 

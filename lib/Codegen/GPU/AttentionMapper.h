@@ -12,8 +12,10 @@
 // the other.
 //
 // With a layout of blocks, a thread block lists in workgroup memory where the
-// blocks of columns begin that its rows see. A tile of columns then holds one
-// or more ranges of this list, so that it is as large as without a layout.
+// blocks of columns begin that some of its rows see. A tile of columns then
+// holds one or more ranges of this list, so that it is as large as without a
+// layout. If blocks are small, a thread block has rows of several of them, and
+// a warp leaves out the ranges that only other rows see.
 //
 // If registers cannot hold the sums of all features of a head, the features are
 // divided into slices, and each block computes one slice of the results. For
@@ -47,6 +49,17 @@ struct RowRanges {
   int64_t count() const { return static_cast<int64_t>(firsts.size()); }
 
   llvm::SmallVector<mlir::Value> firsts; ///< The first row of each range.
+};
+
+/// Columns that a warp multiplies at a time: a tile of them, or one of its
+/// ranges.
+struct ColumnTile {
+  RowRanges ranges;
+  int64_t count;           ///< Columns of all ranges.
+  mlir::Value stage;       ///< The buffer that holds the tile: 0 or 1.
+  mlir::Value firstInTile; ///< Place of the first column in it; null: 0.
+
+  int64_t rangeLength() const { return count / ranges.count(); }
 };
 
 /// Some rows of one head. Rows from `limit` on do not exist: zeros are read in
@@ -127,7 +140,7 @@ protected:
 
   using Values = llvm::SmallVector<Value>;
   using Copy = llvm::function_ref<void(const RowRanges &tile, Value stage)>;
-  using Compute = llvm::function_ref<Values(const RowRanges &tile, Value stage,
+  using Compute = llvm::function_ref<Values(const ColumnTile &tile,
                                             mlir::ValueRange carried)>;
   /// Where the loop over the keys that a query of this thread block sees
   /// begins: at a key or, with a layout, at an element of the list of ranges.
@@ -144,13 +157,30 @@ protected:
   void beginColumns(Value begin, Copy copy);
   /// Emits a loop that calls `compute` for each tile of columns up to `end`,
   /// while the next tile is copied to workgroup memory. `beginColumns` must
-  /// have started the copy of the first tile. `compute` gets the index of the
-  /// buffer (`stage`: 0 or 1) that holds its columns.
+  /// have started the copy of the first tile. If a warp does not see all ranges
+  /// of a tile, its `compute` gets one range at a time, so that `compute` must
+  /// contain no barrier of the thread block.
   Values forColumns(Value begin, Value end, Values init, Copy copy,
                     Compute compute);
   /// `memory` has two buffers of `columns` rows each: one is multiplied while
   /// the other is filled. Returns the rows of buffer `stage` (0 or 1).
   SharedRows columnsOf(Value memory, Value stage);
+  SharedRows columnsOf(Value memory, const ColumnTile &tile);
+  /// The place of the tile's first column in the two buffers.
+  Value placeOf(const ColumnTile &tile);
+  /// Whether rows of a thread block see different columns of the layout, so
+  /// that each warp leaves out those that its rows do not see.
+  bool hasRowsOfManyBlocks() const {
+    return spec.block && rowsOfBlock() > spec.block;
+  }
+  /// The rows that are masked together: those of the warp if warps see
+  /// different columns, else those of the thread block.
+  Value firstMasked() const {
+    return hasRowsOfManyBlocks() ? firstOfWarp : firstRow;
+  }
+  int64_t rowsMasked() const {
+    return hasRowsOfManyBlocks() ? warpRows : rowsOfBlock();
+  }
 
   /// If a head's features are split into slices: allocates two buffers in
   /// workgroup memory for slices of rows, and two for slices of columns.
@@ -176,20 +206,19 @@ protected:
   SharedRows ownSlice(const HeadRows &others, int64_t place);
 
   /// Returns the last column of a tile.
-  Value lastOf(const RowRanges &tileColumns) {
-    return i32.add(tileColumns.firsts.back(),
-                   columns / tileColumns.count() - 1);
+  Value lastOf(const ColumnTile &tile) {
+    return i32.add(tile.ranges.firsts.back(), tile.rangeLength() - 1);
   }
   /// Masks scores: sets an element to minus infinity if its query does not see
   /// its key. `tileColumns` are the columns of the tile; each row has a bound
   /// in `bounds`. Without `below`, an element is masked if its column is less
   /// than the bound of its row; with `below`, if its column is not less than
   /// the bound. `isFull` tells at run time that no element is masked.
-  void hide(WarpTile &tile, const RowRanges &tileColumns, Value isFull,
+  void hide(WarpTile &tile, const ColumnTile &tileColumns, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
   /// If keys can be too old for a query: masks the elements of `tile` whose key
   /// is too old for their query. The columns of the tile are keys.
-  void hideTooOldKeys(WarpTile &tile, const RowRanges &keys);
+  void hideTooOldKeys(WarpTile &tile, const ColumnTile &keys);
   /// With a soft cap: returns the capped score for a product of a query and a
   /// key, in units of log 2.
   Value capped(Value product);
@@ -209,7 +238,7 @@ protected:
   void prepareRandom(Value head);
   /// Returns for each element of a tile of scores whether dropout keeps it. The
   /// tile begins at row `row`.
-  Values keep(const WarpTile &tile, Value row, const RowRanges &tileColumns,
+  Values keep(const WarpTile &tile, Value row, const ColumnTile &tileColumns,
               bool keysAreColumns);
 
   /// Stores sums as rows of a head, each row multiplied by its factor. The sums
@@ -251,12 +280,25 @@ private:
                     int64_t width, Value count);
   int64_t rangeLength() const;
   int64_t numRanges() const;
+  int64_t numLayoutRows() const;
+  int64_t allRanges() const;
   int64_t listLength() const;
+  bool isListedInParts() const;
+  Values entriesAt(Value place);
+  Value firstOf(Value entry);
   RowRanges tileAt(Value place);
-  Value columnAt(const RowRanges &tileColumns, Value lane, int64_t offset);
-  Value isInLayout(Value head, Value query, Value key);
-  Value listRanges(Value begin, Value end,
-                   llvm::function_ref<Value(Value first)> isSeen);
+  Value columnAt(const ColumnTile &tileColumns, Value lane, int64_t offset);
+  Value layoutBits(Value head, Value query, Value key);
+  Value bitIf(Value condition, int64_t bit);
+  Value rowsThatSee(Value key);
+  Value rowsSeenBy(Value head, Value query);
+  Value listRanges(Value begin, Value end);
+  Values forTiles(Value begin, Value end, Values init, Copy copy,
+                  Compute compute);
+  Values computeSeen(Value place, Value stage, mlir::ValueRange carried,
+                     Compute compute);
+  Values computeRanges(Value place, Value stage, Value seen,
+                       mlir::ValueRange carried, Compute compute);
   void storeChunk(const WarpTile &sums, int64_t i, int64_t j, Value factor,
                   const Heads &to, Value head, Value row);
   void storeWide(const WarpTile &sums, llvm::ArrayRef<Value> factors,
@@ -265,16 +307,18 @@ private:
   Values philox(Value block);
   Value kept(Value word);
   Values keepShared(const WarpTile &tile, Value row,
-                    const RowRanges &tileColumns, bool keysAreColumns);
+                    const ColumnTile &tileColumns, bool keysAreColumns);
   Values keepApart(const WarpTile &tile, Value row,
-                   const RowRanges &tileColumns, bool keysAreColumns);
+                   const ColumnTile &tileColumns, bool keysAreColumns);
   Value allocate(llvm::ArrayRef<int64_t> shape, mlir::Type element);
 
   Value sharedMemory;
   Value rowSlices, columnSlices; ///< Two buffers of each.
   /// With a layout: the list of ranges in workgroup memory, and how many there
-  /// are.
-  Value list, listed;
+  /// are; the columns that are listed, and which rows of the thread block see
+  /// the range that begins at a column.
+  Value list, listed, listBegin, listEnd;
+  std::function<Value(Value first)> seenBy;
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;

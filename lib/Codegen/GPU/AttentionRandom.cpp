@@ -76,7 +76,7 @@ Value AttentionMapper::kept(Value word) {
 }
 
 AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
-                                              const RowRanges &tileColumns,
+                                              const ColumnTile &tileColumns,
                                               bool keysAreColumns) {
   // Philox draws four words at a time. If the length of a row is a multiple of
   // four, no two rows need words of the same draw, so that lanes can share
@@ -87,7 +87,8 @@ AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
 
 AttentionMapper::Values
 AttentionMapper::keepShared(const WarpTile &tile, Value row,
-                            const RowRanges &tileColumns, bool keysAreColumns) {
+                            const ColumnTile &tileColumns,
+                            bool keysAreColumns) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
   RandomShares shares = tiles->randomShares(keysAreColumns);
@@ -128,10 +129,9 @@ AttentionMapper::keepShared(const WarpTile &tile, Value row,
   return result;
 }
 
-AttentionMapper::Values AttentionMapper::keepApart(const WarpTile &tile,
-                                                   Value row,
-                                                   const RowRanges &tileColumns,
-                                                   bool keysAreColumns) {
+AttentionMapper::Values
+AttentionMapper::keepApart(const WarpTile &tile, Value row,
+                           const ColumnTile &tileColumns, bool keysAreColumns) {
   OpBuilder &b = f.builder;
   codegen::IntBuilder i64(b, f.loc, b.getI64Type());
   Values result;

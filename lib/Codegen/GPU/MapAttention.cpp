@@ -54,7 +54,7 @@ private:
 
   void copyColumns(const RowRanges &tile, Value stage);
   HeadRows headRows(int64_t tensor, const RowRanges &rows);
-  void addColumns(const LeftRows &queries, const RowRanges &tile, Value stage,
+  void addColumns(const LeftRows &queries, const ColumnTile &tile,
                   State &state);
   WarpTile probabilities(WarpTile scores, State &state);
   void store(const State &state);
@@ -127,13 +127,12 @@ MappedLaunch ForwardMapper::emit() {
   for (int64_t i = 0; i < state.output.rows; ++i)
     ends.push_back(visible.endOf(i32.add(firstOfWarp, tiles->row(i))));
   Value end = endOfKeys();
-  state.assign(
-      forColumns(begin, end, state.flat(), copy,
-                 [&](const RowRanges &tile, Value stage, ValueRange carried) {
-                   state.assign(carried);
-                   addColumns(queries, tile, stage, state);
-                   return state.flat();
-                 }));
+  state.assign(forColumns(begin, end, state.flat(), copy,
+                          [&](const ColumnTile &tile, ValueRange carried) {
+                            state.assign(carried);
+                            addColumns(queries, tile, state);
+                            return state.flat();
+                          }));
   store(state);
   return finish(spec.heads);
 }
@@ -157,16 +156,17 @@ void ForwardMapper::copyColumns(const RowRanges &tile, Value stage) {
   copyRows(columnsOf(values, stage), columns, headRows(2, tile), zero);
 }
 
-void ForwardMapper::addColumns(const LeftRows &queries, const RowRanges &tile,
-                               Value stage, State &state) {
+void ForwardMapper::addColumns(const LeftRows &queries, const ColumnTile &tile,
+                               State &state) {
   WarpTile scores =
-      isSliced() ? multiplySlices(headRows(0, firstRow), headRows(1, tile))
-                 : tiles->multiply(queries, columnsOf(keys, stage), columns);
+      isSliced()
+          ? multiplySlices(headRows(0, firstRow), headRows(1, tile.ranges))
+          : tiles->multiply(queries, columnsOf(keys, tile), tile.count);
   if (!isScaledLast())
     for (Value &score : scores.elements)
       score = spec.softcap > 0 ? capped(score)
                                : mulF(score, constant(spec.scoreFactor()));
-  Value isFull = i32.less(lastOf(tile), visible.endOf(firstRow));
+  Value isFull = i32.less(lastOf(tile), visible.endOf(firstMasked()));
   hide(scores, tile, isFull, ends, /*below=*/true);
   hideTooOldKeys(scores, tile);
   WarpTile weights = probabilities(scores, state);
@@ -176,8 +176,8 @@ void ForwardMapper::addColumns(const LeftRows &queries, const RowRanges &tile,
       weight = i32.select(isKept, weight, constant(0.0));
   }
   tiles->accumulate(state.output, weights,
-                    isSliced() ? ownSlice(headRows(2, tile), 0)
-                               : columnsOf(values, stage));
+                    isSliced() ? ownSlice(headRows(2, tile.ranges), 0)
+                               : columnsOf(values, tile));
 }
 
 /// Turns scores into probabilities relative to the new maxima of the rows.
@@ -243,10 +243,6 @@ void ForwardMapper::store(const State &state) {
             headOfBlock, queryTile);
 }
 
-/// The most positions of a sequence with a layout. The list of the ranges that
-/// rows see is in workgroup memory: 32 KiB of it for ranges of 16 positions.
-static constexpr int64_t mostListedPositions = 128 * 1024;
-
 static MappedKernel mapForward(planir::KernelOp kernel,
                                mlir::gpu::GPUModuleOp module,
                                nn::AttentionOp op) {
@@ -289,9 +285,6 @@ MappedKernel mapAttention(planir::KernelOp kernel,
     op->emitError("H0143: its layout is shorter than the sequence");
     return MappedKernel::no("attention with a layout that is too short");
   }
-  if (spec.block && spec.seq > mostListedPositions)
-    return MappedKernel::no("attention with a layout of more than 131072 "
-                            "positions");
   return forward
              ? mapForward(kernel, module, forward)
              : mapAttentionGrad(kernel, module, cast<nn::AttentionGradOp>(*op));

@@ -57,12 +57,12 @@ protected:
   /// gradient of the scores. Before the call, `weights` holds the scores, and
   /// `scores` the products of output gradients and values. `lse` returns the
   /// log-sum-exp of a query's scores, `delta` the row sum of O dO of a query.
-  void gradScores(WarpTile &weights, WarpTile &scores, const RowRanges &tile,
+  void gradScores(WarpTile &weights, WarpTile &scores, const ColumnTile &tile,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
                   OfElement lse, OfElement delta);
   /// Masks the elements whose key is too old for their query. The rows of the
   /// tile are keys.
-  void hideTooNewQueries(WarpTile &weights, const RowRanges &queries);
+  void hideTooNewQueries(WarpTile &weights, const ColumnTile &queries);
   /// With a soft cap: returns the derivative of the capped score with respect
   /// to the score before capping.
   Value slopeOf(Value score) {
@@ -104,8 +104,8 @@ private:
   Values queriesOf(Value head, Values sums);
   HeadRows ownRows(int64_t tensor);
   HeadRows otherRows(const Heads &heads, Value head, const RowRanges &rows);
-  void addQueries(Value head, const RowRanges &tile, Value stage,
-                  WarpTile &gradKeys, WarpTile &gradValues);
+  void addQueries(Value head, const ColumnTile &tile, WarpTile &gradKeys,
+                  WarpTile &gradValues);
 
   Value queries, grads, lses, deltas;
   LeftRows keys, values;
@@ -114,7 +114,7 @@ private:
 } // namespace
 
 void GradMapper::gradScores(WarpTile &weights, WarpTile &scores,
-                            const RowRanges &tile, Value isFull,
+                            const ColumnTile &tile, Value isFull,
                             ArrayRef<Value> bounds, bool keysAreColumns,
                             OfElement lse, OfElement delta) {
   Values slopes; // One for each element, with a soft cap.
@@ -164,7 +164,7 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores,
 }
 
 void GradMapper::hideTooNewQueries(WarpTile &weights,
-                                   const RowRanges &queries) {
+                                   const ColumnTile &queries) {
   Values ends;
   for (int64_t i = 0; i < weights.rows; ++i) {
     Value end = visible.endSeeing(i32.add(firstOfWarp, tiles->row(i)));
@@ -234,24 +234,24 @@ MappedLaunch QueriesMapper::emit() {
   WarpTile sums = tiles->zeroSums();
   sums.elements = forColumns(
       begin, endOfKeys(), sums.elements, copy,
-      [&](const RowRanges &tile, Value stage, ValueRange carried) {
+      [&](const ColumnTile &tile, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
         WarpTile weights, scores;
         if (isSliced()) {
-          weights = multiplySlices(queryRows, others(qkv[1], tile));
-          scores = multiplySlices(gradRows, others(qkv[2], tile));
+          weights = multiplySlices(queryRows, others(qkv[1], tile.ranges));
+          scores = multiplySlices(gradRows, others(qkv[2], tile.ranges));
         } else {
-          weights = tiles->multiply(queries, columnsOf(keys, stage), columns);
-          scores = tiles->multiply(grads, columnsOf(values, stage), columns);
+          weights = tiles->multiply(queries, columnsOf(keys, tile), tile.count);
+          scores = tiles->multiply(grads, columnsOf(values, tile), tile.count);
         }
-        Value isFull = i32.less(lastOf(tile), visible.endOf(firstRow));
+        Value isFull = i32.less(lastOf(tile), visible.endOf(firstMasked()));
         gradScores(
             weights, scores, tile, isFull, ends, /*keysAreColumns=*/true,
             [&](int64_t i, int64_t) { return lses[i]; },
             [&](int64_t i, int64_t) { return deltas[i]; });
         tiles->accumulate(sums, scores,
-                          isSliced() ? ownSlice(others(qkv[1], tile), 0)
-                                     : columnsOf(keys, stage));
+                          isSliced() ? ownSlice(others(qkv[1], tile.ranges), 0)
+                                     : columnsOf(keys, tile));
         return sums.elements;
       });
   Values factors(sums.rows, constant(spec.scale));
@@ -383,32 +383,32 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   Value begin = beginOfQueries(head);
   beginColumns(begin, copy);
   size_t count = sums.size() / 2;
-  return forColumns(
-      begin, endOfQueries(), sums, copy,
-      [&](const RowRanges &tile, Value stage, ValueRange carried) {
-        WarpTile gradKeys = tiles->zeroSums(), gradValues = gradKeys;
-        gradKeys.elements = Values(carried.take_front(count));
-        gradValues.elements = Values(carried.drop_front(count));
-        addQueries(head, tile, stage, gradKeys, gradValues);
-        Values next(gradKeys.elements);
-        next.append(gradValues.elements);
-        return next;
-      });
+  return forColumns(begin, endOfQueries(), sums, copy,
+                    [&](const ColumnTile &tile, ValueRange carried) {
+                      WarpTile gradKeys = tiles->zeroSums(),
+                               gradValues = gradKeys;
+                      gradKeys.elements = Values(carried.take_front(count));
+                      gradValues.elements = Values(carried.drop_front(count));
+                      addQueries(head, tile, gradKeys, gradValues);
+                      Values next(gradKeys.elements);
+                      next.append(gradValues.elements);
+                      return next;
+                    });
 }
 
-void KeysMapper::addQueries(Value head, const RowRanges &tile, Value stage,
+void KeysMapper::addQueries(Value head, const ColumnTile &tile,
                             WarpTile &gradKeys, WarpTile &gradValues) {
-  HeadRows ofQueries = otherRows(qkv[0], head, tile);
-  HeadRows ofGrads = otherRows(gradOutput, head, tile);
+  HeadRows ofQueries = otherRows(qkv[0], head, tile.ranges);
+  HeadRows ofGrads = otherRows(gradOutput, head, tile.ranges);
   WarpTile weights, scores;
   if (isSliced()) {
     weights = multiplySlices(ownRows(1), ofQueries);
     scores = multiplySlices(ownRows(2), ofGrads);
   } else {
-    weights = tiles->multiply(keys, columnsOf(queries, stage), columns);
-    scores = tiles->multiply(values, columnsOf(grads, stage), columns);
+    weights = tiles->multiply(keys, columnsOf(queries, tile), tile.count);
+    scores = tiles->multiply(values, columnsOf(grads, tile), tile.count);
   }
-  Value start = i32.add(i32.mul(stage, columns), tiles->firstColumn());
+  Value start = i32.add(placeOf(tile), tiles->firstColumn());
   Values lsesHere, deltasHere;
   for (int64_t j = 0; j < weights.columns; ++j) {
     Value at = i32.toIndex(i32.add(start, tiles->columnOffset(j)));
@@ -418,19 +418,19 @@ void KeysMapper::addQueries(Value head, const RowRanges &tile, Value stage,
   // With a causal mask, the block's last key is seen by fewer queries than its
   // other keys. If all queries of the tile see the last key, no element is
   // masked.
-  Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
-  Value isFull =
-      i32.less(visible.firstSeeing(lastKey), i32.add(tile.firsts.front(), 1));
+  Value lastKey =
+      i32.min(i32.add(firstMasked(), rowsMasked() - 1), spec.seq - 1);
+  Value isFull = i32.less(visible.firstSeeing(lastKey),
+                          i32.add(tile.ranges.firsts.front(), 1));
   gradScores(
       weights, scores, tile, isFull, firsts, /*keysAreColumns=*/false,
       [&](int64_t, int64_t j) { return lsesHere[j]; },
       [&](int64_t, int64_t j) { return deltasHere[j]; });
   tiles->accumulate(gradValues, weights,
-                    isSliced() ? ownSlice(ofGrads, 0)
-                               : columnsOf(grads, stage));
+                    isSliced() ? ownSlice(ofGrads, 0) : columnsOf(grads, tile));
   tiles->accumulate(gradKeys, scores,
                     isSliced() ? ownSlice(ofQueries, 1)
-                               : columnsOf(queries, stage));
+                               : columnsOf(queries, tile));
 }
 
 MappedKernel mapAttentionGrad(planir::KernelOp kernel,

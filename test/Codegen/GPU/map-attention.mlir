@@ -52,21 +52,29 @@ plan.kernel @gradient(%g: tensor<1x32x10xf32>, %q: tensor<1x32x10xf32>, %k: tens
   plan.yield %d#0, %d#1, %d#2 : tensor<1x32x10xf32>, tensor<1x32x5xf32>, tensor<1x32x5xf32>
 }
 
-// A layout of blocks of 32: two warps, which share the 32 queries of a block of
-// the layout. The first warp lists the blocks of keys in workgroup memory. A
-// tile of 64 keys holds two of them.
+// A layout of blocks of 32: four warps have the queries of two blocks. The
+// first warp lists in workgroup memory the blocks of keys that one of the two
+// sees. A tile of 64 keys holds two of them. A warp that does not see both
+// multiplies those that it sees, one at a time.
 // CHECK-LABEL: gpu.func @layout(
-// CHECK-SAME:    known_block_size = array<i32: 64, 1, 1>
-// CHECK-SAME:    known_grid_size = array<i32: 8, 2, 2>
-// CHECK:         %[[LIST:.*]] = memref.view {{.*}} to memref<12xi32, #gpu.address_space<workgroup>>
-// CHECK:         scf.for
-// CHECK:           nvvm.vote.ballot.sync
-// CHECK:           math.ctpop
-// CHECK:           memref.store {{.*}}, %[[LIST]]
+// CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 4, 2, 2>
+// CHECK:         %[[LIST:.*]] = memref.view {{.*}} to memref<13xi32, #gpu.address_space<workgroup>>
+// CHECK:         scf.if
+// CHECK:           scf.for
+// CHECK:             nvvm.vote.ballot.sync
+// CHECK:             math.ctpop
+// CHECK:             memref.store {{.*}}, %[[LIST]]
 // CHECK:         gpu.barrier
-// CHECK:         memref.load %[[LIST]]
-// CHECK:         memref.load %[[LIST]]
+// CHECK:         vector.load %[[LIST]]{{.*}}, vector<2xi32>
 // CHECK:         nvgpu.device_async_copy
+// CHECK:         scf.for
+// CHECK:           scf.if
+// CHECK:             nvgpu.mma.sync
+// CHECK:           } else {
+// CHECK:             scf.for
+// CHECK:               memref.load %[[LIST]]
+// CHECK:               nvgpu.mma.sync
 plan.kernel @layout(%x: tensor<2x256x384xbf16>, %layout: tensor<1x8x1xi32>)
     -> (tensor<2x256x128xbf16>, tensor<2x2x256xf32>)
     attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {

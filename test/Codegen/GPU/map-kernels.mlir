@@ -48,15 +48,3 @@ plan.kernel @twice(%qkv: tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x8
       : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   plan.yield %y, %y : tensor<1x4x8xf32>, tensor<1x4x8xf32>
 }
-
-// -----
-
-// expected-remark @+1 {{no GPU generator for attention with a layout of more than 131072 positions}}
-plan.kernel @long(%qkv: tensor<1x131200x24xf32>, %layout: tensor<1x1025x33xi32>)
-    -> (tensor<1x131200x8xf32>, tensor<1x2x131200xf32>)
-    attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
-  %y, %lse = nn.attention %qkv layout %layout
-      {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full, block = 128, density = 0.1>}
-      : (tensor<1x131200x24xf32>, tensor<1x1025x33xi32>) -> (tensor<1x131200x8xf32>, tensor<1x2x131200xf32>)
-  plan.yield %y, %lse : tensor<1x131200x8xf32>, tensor<1x2x131200xf32>
-}

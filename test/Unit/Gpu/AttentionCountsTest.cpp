@@ -15,11 +15,13 @@ using namespace heddle::test;
 
 namespace {
 
-/// The first thread block of a launch, of two sequences with two heads of 64.
-/// Its rows are the last ones. `layout` is repeated in the words of the layout.
+/// A thread block of a launch, of two sequences with two heads of 64. `place`
+/// is where it is in the grid, from 0, the first block, to 1, the last one.
+/// `layout` is repeated in the words of the layout.
 emulator::Counters count(const AttentionForm &form, bool isGradient,
                          unsigned launch,
-                         const std::vector<uint32_t> &layout = {}) {
+                         const std::vector<uint32_t> &layout = {},
+                         double place = 0) {
   KernelCheck check = attentionCheck(form, isGradient, 0);
   int64_t row = 2 * form.seq * 128 * 4, lse = 2 * 2 * form.seq * 4;
   std::vector<int64_t> bytes = {3 * row};
@@ -33,7 +35,8 @@ emulator::Counters count(const AttentionForm &form, bool isGradient,
   bytes.push_back(isGradient ? 3 * row : row);
   if (!isGradient)
     bytes.push_back(lse);
-  return countBlocks(check.text, bytes, {0}, launch, "ieee", filled, layout);
+  return countBlocks(check.text, bytes, {place}, launch, "ieee", filled,
+                     layout);
 }
 
 AttentionForm packedForm(const char *type, int64_t seq) {
@@ -66,13 +69,46 @@ TEST_P(GpuAttentionCounts, OfOneBlock) {
   EXPECT_LE(others, !isNarrow ? 0.65 : pass == 0 ? 5.3 : 3.3);
 }
 
-/// What a thread block does for 512 columns that a layout has among 1024, in
-/// relation to a thread block without a layout and 512 columns; by row, since
-/// the rows of a thread block are at most those of a block of the layout.
+/// What a thread block does with a layout, in relation to one without a layout
+/// and 512 columns: for as many scores as the layout lets its rows see.
+class LayoutCosts {
+public:
+  LayoutCosts(const AttentionForm &form, int pass)
+      : form(form), pass(pass),
+        dense(count(packedForm(form.type.c_str(), 512), pass > 0, pass == 2)) {}
+
+  /// Counts the thread block of 64 rows from row `first` on, of which `scores`
+  /// are seen on average.
+  void run(const std::vector<uint32_t> &words, int64_t first, double scores) {
+    int64_t blocks = form.seq / 64 * 4; // Of two heads and two sequences.
+    sparse = count(form, pass > 0, pass == 2, words,
+                   (first / 64 + 0.5) / static_cast<double>(blocks - 1));
+    share = scores / 512;
+  }
+  double ratio(double here, double there) const {
+    return here / (share * there);
+  }
+  double instructions() const { return ratio(sumOf(sparse), sumOf(dense)); }
+  double sectors() const {
+    return ratio(sparse.globalSectors, dense.globalSectors);
+  }
+  double products() const {
+    return dense.tensorOperations
+               ? ratio(sparse.tensorOperations, dense.tensorOperations)
+               : 1;
+  }
+
+  AttentionForm form;
+  int pass;
+  emulator::Counters dense, sparse;
+  double share = 0;
+};
+
+/// All rows see the same 512 of 1024 columns.
 TEST_P(GpuAttentionCounts, OfLayouts) {
   auto [type, pass] = GetParam();
-  unsigned launch = pass == 2;
-  auto dense = count(packedForm(type, 512), pass > 0, launch);
+  if (!isLong() && type == std::string("f16"))
+    GTEST_SKIP() << "as bf16";
   for (int64_t block : {16, 32, 64, 128}) {
     AttentionForm form = packedForm(type, 1024);
     form.block = block;
@@ -82,23 +118,64 @@ TEST_P(GpuAttentionCounts, OfLayouts) {
       words.assign(form.layoutShape()[2], 0);
       words.resize(2 * words.size(), 0xffffffff);
     }
-    auto sparse = count(form, pass > 0, launch, words);
-    // The rows of a thread block, as a share of those without a layout.
-    double share = std::min<double>(block, 64) / 64;
-    auto compare = [&](const std::string &what, double here, double there,
-                       double limit) {
-      double ratio = here / (share * there);
-      RecordProperty(what + std::to_string(block), std::to_string(ratio));
-      EXPECT_LE(ratio, limit) << what << " with blocks of " << block;
-    };
-    compare("instructions", sumOf(sparse), sumOf(dense),
-            block == 16 ? 1.4 : 1.15);
-    // A thread block copies as many columns for fewer rows.
-    compare("sectors", sparse.globalSectors, dense.globalSectors, 1.02 / share);
-    if (dense.tensorOperations)
-      compare("products", sparse.tensorOperations, dense.tensorOperations, 1);
-    EXPECT_LE(sparse.sharedWavefronts, 1.05 * sparse.idealWavefronts);
+    LayoutCosts costs(form, pass);
+    costs.run(words, 0, 512);
+    std::string name = std::to_string(block);
+    RecordProperty("instructions" + name, std::to_string(costs.instructions()));
+    RecordProperty("sectors" + name, std::to_string(costs.sectors()));
+    EXPECT_LE(costs.instructions(), block < 64 ? 1.15 : 1.03) << name;
+    EXPECT_LE(costs.sectors(), 1.02) << name;
+    EXPECT_LE(costs.products(), 1.001) << name;
+    EXPECT_LE(costs.sparse.sharedWavefronts,
+              1.05 * costs.sparse.idealWavefronts);
   }
+}
+
+/// Rows of a thread block see columns of their own, of 4096: blocks of a fixed
+/// layout, four of them local and the last of each four global, and of a
+/// sliding window of 33.
+TEST_P(GpuAttentionCounts, OfLayoutsByRow) {
+  auto [type, pass] = GetParam();
+  if (!isLong() && type == std::string("f16"))
+    GTEST_SKIP() << "as bf16";
+  auto isInFixed = [](int64_t row, int64_t column) {
+    return row / 4 == column / 4 || column % 4 == 3;
+  };
+  auto isInWindow = [](int64_t row, int64_t column) {
+    return std::abs(row - column) <= 16;
+  };
+  for (int64_t block : casesOf({16}, {32}))
+    for (bool isFixed : {true, false}) {
+      AttentionForm form = packedForm(type, 4096);
+      form.block = block;
+      auto [layouts, blocks, wordsOfRow] = form.layoutShape();
+      std::vector<uint32_t> words(blocks * wordsOfRow, 0);
+      int64_t first = 2048, seen = 0;
+      for (int64_t row = 0; row < blocks; ++row)
+        for (int64_t column = 0; column < blocks; ++column) {
+          if (!(isFixed ? isInFixed(row, column) : isInWindow(row, column)))
+            continue;
+          words[row * wordsOfRow + column / 32] |= uint32_t(1) << column % 32;
+          int64_t own = (pass == 2 ? column : row) * block;
+          seen += own >= first && own < first + 64;
+        }
+      LayoutCosts costs(form, pass);
+      costs.run(words, first, static_cast<double>(seen * block * block) / 64);
+      std::string name =
+          (isFixed ? "Fixed" : "Sliding") + std::to_string(block);
+      RecordProperty("instructions" + name,
+                     std::to_string(costs.instructions()));
+      RecordProperty("sectors" + name, std::to_string(costs.sectors()));
+      // Of the keys of a fixed layout, only those of a global block are seen by
+      // all queries, so that three of four warps have little to do.
+      bool isUneven = isFixed && pass == 2;
+      EXPECT_LE(costs.instructions(), isUneven  ? 1.65
+                                      : isFixed ? 1.15
+                                                : 1.25)
+          << name;
+      EXPECT_LE(costs.sectors(), isUneven ? 3.3 : isFixed ? 1 : 1.15) << name;
+      EXPECT_LE(costs.products(), 1.001) << name;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, GpuAttentionCounts,

@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionTexts.h"
+#include "GpuKernel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
+#include <cstring>
 
 using namespace heddle::test;
 
@@ -140,6 +142,52 @@ TEST(GpuAttention, LayoutsOfManyBlocks) {
     form.block = 16;
     form.density = 0.1;
     check(form);
+  }
+}
+
+/// More blocks than the list of a thread block has room for. With larger blocks
+/// the same layout has few enough.
+TEST(GpuAttention, LayoutsListedInParts) {
+  AttentionForm form = {16512, 1, 1, 4};
+  int64_t elements = 2 * form.seq * 4, lse = 2 * form.seq;
+  auto has = [](int64_t row, int64_t column) {
+    return (7 * row + 5 * column) % 31 == 0 || std::abs(row - column) <= 1;
+  };
+  auto run = [&](int64_t block, bool isGradient) {
+    form.block = block;
+    auto [layouts, blocks, words] = form.layoutShape();
+    Buffer layout(blocks * words, Element::F32);
+    std::vector<uint32_t> bits(blocks * words, 0);
+    for (int64_t row = 0; row < blocks; ++row)
+      for (int64_t column = 0; column < blocks; ++column)
+        if (has(row * block / 128, column * block / 128))
+          bits[row * words + column / 32] |= uint32_t(1) << column % 32;
+    std::memcpy(layout.data(), bits.data(), bits.size() * sizeof(uint32_t));
+    std::vector<Buffer> tensors(isGradient ? 9 : 5,
+                                Buffer(elements, Element::F32));
+    tensors[isGradient ? 2 : 4] = Buffer(lse, Element::F32);
+    std::vector<Buffer *> buffers;
+    for (auto [number, tensor] : llvm::enumerate(tensors)) {
+      tensor.fill(number);
+      if (number == (isGradient ? 6 : 3))
+        buffers.push_back(&layout);
+      buffers.push_back(&tensor);
+    }
+    EXPECT_EQ(emulateKernel(attentionCheck(form, isGradient, 0).text, buffers),
+              "");
+    std::vector<std::vector<double>> results;
+    for (size_t i = isGradient ? 6 : 3; i < tensors.size(); ++i) {
+      std::vector<double> &result = results.emplace_back();
+      for (int64_t element = 0; element < tensors[i].size(); ++element)
+        result.push_back(tensors[i].at(element));
+    }
+    return results;
+  };
+  for (bool isGradient : casesOf({false}, {true})) {
+    auto inParts = run(16, isGradient), whole = run(128, isGradient);
+    for (auto [result, other] : llvm::zip(inParts, whole))
+      for (auto [x, y] : llvm::zip(result, other))
+        ASSERT_NEAR(x, y, 1e-5 * std::max(1.0, std::abs(y)));
   }
 }
 
