@@ -114,10 +114,12 @@ TEST_P(LayoutsTest, ThreadsShareTheBlocks) {
     runner.run({inputs.tensors[0].data(), output.data(), lse.data(),
                 lengths.data(), layout.data()},
                {}, /*thread=*/0, /*threads=*/2, scratch.get());
-    // Of the 14 blocks of the first row, the first thread computes the seven of
-    // its first head, and a half of what empty rows and queries cost.
-    EXPECT_FALSE(std::isnan(lse.get(test.seq - 1)));
-    EXPECT_TRUE(std::isnan(lse.get(2 * test.seq - 1)));
+    // A block of the layout costs as much as a block of queries without keys.
+    // So the first block of queries of a head costs 5 units, the others 2, and
+    // those of the empty row 1: a half of the 30 units ends within the first
+    // block of the second head, which the first thread computes.
+    EXPECT_FALSE(std::isnan(lse.get(test.seq)));
+    EXPECT_TRUE(std::isnan(lse.get(test.seq + test.block)));
   }
 }
 
