@@ -172,6 +172,11 @@ void ForwardEmitter::queryBlock(Value batch, Value kvHead, Value head,
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
            b.constant(blocking.queries()), queries);
+  if (spec.block) {
+    prefetchRows(q, batch, head, b.add(firstQuery, blocking.queries()),
+                 blocking.queries());
+    prefetchRows(out, batch, head, firstQuery, blocking.queries());
+  }
   transposeQueries(queries, spec.scoreFactor(), queriesTransposed);
   double lowest = std::numeric_limits<float>::lowest();
   fill(maximum, 1, lowest);
@@ -183,6 +188,9 @@ void ForwardEmitter::queryBlock(Value batch, Value kvHead, Value head,
   auto pack = [&](Value key) {
     packKeysAndValues(batch, kvHead, key, rowsOfBlock(key),
                       b.constant(spec.block));
+    Value next = b.add(key, spec.block);
+    prefetchRows(k, batch, kvHead, next, spec.block);
+    prefetchRows(v, batch, kvHead, next, spec.block);
   };
   forKeyRanges(head, firstQuery, pack, [&](const KeyRange &keys) {
     forScoreTiles(keys, [&](const Tile &tile, Value key, bool masked) {

@@ -153,6 +153,11 @@ protected:
   /// Fills further rows of the panel, up to `total`, with zeros.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
                 mlir::Value total, const Panel &to);
+  /// Prefetches `count` rows of a head from row `first` on, or those that
+  /// exist, into the second-level cache. Rows of a head are far apart, so that
+  /// processors do not prefetch them by themselves.
+  void prefetchRows(const Heads &heads, mlir::Value batch, mlir::Value head,
+                    mlir::Value first, int64_t count);
   /// Loads or stores one vector of f32 of a head's features. `row` is the
   /// address of the features of one token; `vector` is the index of the vector
   /// among them.

@@ -217,12 +217,21 @@ void GradEmitter::queryBlock(Value batch, Value kvHead, Value head,
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   loadQueries(batch, head, firstQuery, rows);
   loadStatistics(batch, head, firstQuery, rows);
+  if (spec.block) {
+    Value next = b.add(firstQuery, blocking.queries());
+    for (const Heads &heads : {qkv[0], grad, out})
+      prefetchRows(heads, batch, head, next, blocking.queries());
+    prefetchRows(gradQkv[0], batch, head, firstQuery, blocking.queries());
+  }
   fill(gradQueries, blocking.queries(), 0.0);
 
   auto pack = [&](Value key) {
     packKeysAndValues(batch, kvHead, key, rowsOfBlock(key),
                       b.constant(spec.block));
     clearBlock(key);
+    Value next = b.add(key, spec.block);
+    prefetchRows(qkv[1], batch, kvHead, next, spec.block);
+    prefetchRows(qkv[2], batch, kvHead, next, spec.block);
   };
   forKeyRanges(head, firstQuery, pack, [&](const KeyRange &range) {
     if (spec.p > 0)

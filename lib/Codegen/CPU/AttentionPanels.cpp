@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
+#include "dialects/Dist/ComputeType.h"
 
 using namespace mlir;
 
@@ -123,6 +124,18 @@ void AttentionEmitter::packRows(Value source, int64_t stride, Value rows,
     return loadHead(from, v);
   });
   forRows(rows, total, [&](Value, int64_t) { return splat(0.0); });
+}
+
+void AttentionEmitter::prefetchRows(const Heads &heads, Value batch, Value head,
+                                    Value first, int64_t count) {
+  constexpr int64_t lineBytes = 64;
+  int64_t ofLine = lineBytes / dist::byteSize(spec.elementType);
+  Value end = minimum(b.sub(b.constant(spec.seq), first), count);
+  b.forLoop(b.constant(0), end, 1, [&](Value row) {
+    Value pointer = rowPointer(heads, batch, head, b.add(first, row));
+    for (int64_t element = 0; element < spec.headDim; element += ofLine)
+      b.prefetch(b.advance(pointer, spec.elementType, element));
+  });
 }
 
 void AttentionEmitter::transposeQueries(const Panel &from, double factor,
