@@ -151,6 +151,18 @@ OpFoldResult ReshardOp::fold(FoldAdaptor) {
   return getFrom() == getTo() ? getInput() : OpFoldResult();
 }
 
+LogicalResult StackOp::verify() {
+  auto in = llvm::cast<RankedTensorType>(getInput().getType());
+  auto out = llvm::cast<RankedTensorType>(getOutput().getType());
+  bool isFlat = in.getRank() == 1 && out.getRank() == 1 &&
+                in.getElementType() == out.getElementType();
+  if (!isFlat || out.getDimSize(0) % in.getDimSize(0) != 0)
+    return emitOpError("stacks ") << in << " to " << out;
+  if (!getTo().getUnreduced().empty())
+    return emitOpError("gives a partial sum");
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Local shapes
 //===----------------------------------------------------------------------===//

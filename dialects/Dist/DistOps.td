@@ -72,6 +72,22 @@ def Dist_ReshardOp : Dist_Op<"reshard", [Pure, SameOperandsAndResultType]> {
   let hasFolder = 1;
 }
 
+def Dist_StackOp : Dist_Op<"stack", [Pure]> {
+  let summary = "What each rank of a group has of a flat value, one after the other.";
+  let description = [{
+    The input is [n]: a partial sum, of which each rank has its own summand, or a
+    value that all ranks have whole. The result is [D n], and each of the D ranks
+    has the n elements that were its own, so that nothing is sent.
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Dist_TensorShardingAttr:$from,
+                       Dist_TensorShardingAttr:$to);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = [{
+    $input `from` $from `to` $to attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Operations of one rank's program. They exist from the phase spmd on, which
 // replaces the types of whole tensors by those of the rank's shards.

@@ -76,6 +76,10 @@ public:
       return success(
           succeeded(verify(op, reshard.getFrom(), reshard.getType())) &&
           succeeded(verify(op, reshard.getTo(), reshard.getType())));
+    if (auto stack = dyn_cast<dist::StackOp>(op))
+      return success(
+          succeeded(verify(op, stack.getFrom(), stack.getInput().getType())) &&
+          succeeded(verify(op, stack.getTo(), stack.getOutput().getType())));
     if (auto axes = op->getAttrOfType<ArrayAttr>("axes");
         axes && !isa<dist::MeshOp>(op) && failed(verifyAxes(op, axes)))
       return failure();

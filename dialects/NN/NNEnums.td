@@ -141,6 +141,7 @@ def NN_Generator : NN_Enum<"Generator", "the code generator of a kernel", [
     I32EnumAttrCase<"Gemm", 5, "gemm">,
     I32EnumAttrCase<"Attention", 6, "attention">,
     I32EnumAttrCase<"Segments", 7, "segments">,
-    I32EnumAttrCase<"Cache", 8, "cache">]>;
+    I32EnumAttrCase<"Cache", 8, "cache">,
+    I32EnumAttrCase<"Signs", 9, "signs">]>;
 
 #endif // HEDDLE_DIALECTS_NN_ENUMS

@@ -65,17 +65,22 @@ LogicalResult StateOp::verify() {
       StateRole::Parameter, StateRole::Accumulator, StateRole::Scalar,
       StateRole::Saved,     StateRole::Cache,       StateRole::Constant};
   bool own = getPackedAttr() || llvm::is_contained(owners, getRole());
+  // A rank's own errors of what it sends are for all parameters of a bucket.
+  bool areOwn = getRole() == StateRole::Optimizer && !getParameter() &&
+                getHeld() == Holding::Replica;
   if (getRole() == StateRole::Optimizer && !getParameter() &&
-      type.getRank() > 0)
+      type.getRank() > 0 && !areOwn)
     return emitOpError("is kept for all parameters, but is no number: it has "
                        "type ")
            << type;
-  if (getHeld() && (getRole() != StateRole::Optimizer || !getParameter() ||
-                    *getHeld() == Holding::Replica))
+  if (getHeld() && !areOwn &&
+      (getRole() != StateRole::Optimizer || !getParameter() ||
+       *getHeld() == Holding::Replica))
     return emitOpError("is held as \"")
            << stringifyHolding(*getHeld())
            << "\", which only a state of the optimizer for a parameter may be, "
-              "as \"parameter\" or \"whole\"";
+              "as \"parameter\" or \"whole\", or one for all parameters, as "
+              "\"replica\"";
   if (getRole() != StateRole::Optimizer && own == getParameter().has_value())
     return emitOpError(
         own ? "names a parameter, which states of its role do not have"

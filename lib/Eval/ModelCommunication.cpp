@@ -111,6 +111,20 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
   return exchange(reshard, what, input, results);
 }
 
+/// What dist.stack gives in a module whose tensors are not yet sharded. Which
+/// summand of a partial sum a rank will have is not known there: each has an
+/// equal share.
+static Tensor stacked(dist::StackOp stack, const Tensor &input) {
+  Tensor all(stack.getOutput().getType());
+  int64_t count = input.numElements(), ranks = all.numElements() / count;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    all.copyFrom(input, 0, rank * count, count);
+  if (!stack.getFrom().getUnreduced().empty() && isFloat(all.kind()))
+    for (double &element : all.mutableFloats())
+      element /= static_cast<double>(ranks);
+  return all;
+}
+
 /// The value that the result of a collective or a fetch has until the wait for
 /// it: NaN, or zeros for integers. An operation that reads the result too early
 /// gets this value.
@@ -181,6 +195,10 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](dist::ReshardOp reshard) {
         return runReshard(reshard, args[0], results);
+      })
+      .Case([&](dist::StackOp stack) {
+        results.push_back(stacked(stack, args[0]));
+        return success();
       })
       .Case<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
             dist::AllToAllOp, dist::RotateOp>([&](Operation *collective) {

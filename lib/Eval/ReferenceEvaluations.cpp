@@ -21,5 +21,6 @@ void heddle::eval::registerReferenceEvaluations(DialectRegistry &registry) {
     attachCacheEvaluations(*context);
     attachLossEvaluations(*context);
     attachOptimizerEvaluations(*context);
+    attachSignEvaluations(*context);
   });
 }

@@ -55,6 +55,8 @@ static LogicalResult generate(KernelEmitter &k) {
     return emitBlockSumsKernel(k);
   case nn::Generator::Segments:
     return emitSegmentsKernel(k);
+  case nn::Generator::Signs:
+    return emitSignsKernel(k);
   case nn::Generator::Gemm:
     return emitGemmKernel(k);
   case nn::Generator::Attention:

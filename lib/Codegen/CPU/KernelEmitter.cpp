@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 
@@ -56,6 +58,48 @@ Value KernelEmitter::reserve(int64_t bytes) {
   int64_t offset = llvm::alignTo(scratchBytes, alignment);
   scratchBytes = offset + bytes;
   return b.advance(scratch, b.builder.getI8Type(), offset);
+}
+
+Value KernelEmitter::makeTable(ArrayRef<int64_t> values, StringRef name) {
+  Operation *parent = b.builder.getInsertionBlock()->getParentOp();
+  auto function = dyn_cast<func::FuncOp>(parent);
+  if (!function)
+    function = parent->getParentOfType<func::FuncOp>();
+  OpBuilder builder(function->getParentOfType<ModuleOp>().getBodyRegion());
+  std::string symbol = (function.getSymName() + "." + name).str();
+  builder.create<LLVM::GlobalOp>(
+      b.loc,
+      LLVM::LLVMArrayType::get(builder.getI64Type(),
+                               static_cast<unsigned>(values.size())),
+      /*isConstant=*/true, LLVM::Linkage::Internal, symbol,
+      builder.getI64TensorAttr(values));
+  return b.create<LLVM::AddressOfOp>(
+      LLVM::LLVMPointerType::get(builder.getContext()), symbol);
+}
+
+Value KernelEmitter::sumOfSquares(Value input, Value begin, Value end) {
+  TensorEvaluator &ev = evaluator;
+  VectorType wide = ev.vectorType(b.builder.getF64Type());
+  constexpr unsigned sums = 4;
+  SmallVector<Value> init(sums, b.zeros(wide));
+  SmallVector<Value> carried =
+      b.forLoop(begin, end, flatUnit, init, [&](Value at, ValueRange before) {
+        TensorEvaluator::Scope scope(ev);
+        SmallVector<Value> next(before);
+        for (int64_t chunk = 0; chunk < flatUnit / ev.laneCount(); ++chunk) {
+          Point point = {
+              {b.add(at, chunk * ev.laneCount()), Coordinate::Consecutive}};
+          Value x = b.create<arith::ExtFOp>(
+              wide, b.widen(ev.evaluateVector(input, point)));
+          Value &sum = next[chunk % sums];
+          sum = b.create<arith::AddFOp>(sum, b.create<arith::MulFOp>(x, x));
+        }
+        return next;
+      });
+  Value total = carried[0];
+  for (Value part : ArrayRef(carried).drop_front())
+    total = b.create<arith::AddFOp>(total, part);
+  return b.create<vector::ReductionOp>(vector::CombiningKind::ADD, total);
 }
 
 /// Returns `next` in the lanes of `mask`, and `previous` in the others.

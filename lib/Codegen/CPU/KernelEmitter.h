@@ -60,6 +60,17 @@ struct KernelEmitter {
     return self.share(b, b.constant(units));
   }
 
+  /// The address of a constant array with these values. `name` is the end of
+  /// its symbol, behind the function's.
+  mlir::Value makeTable(llvm::ArrayRef<int64_t> values, llvm::StringRef name);
+  /// The sum of the squares of the elements `begin` to `end` of the flat tensor
+  /// `input`, as f64. Both are multiples of `flatUnit`.
+  mlir::Value sumOfSquares(mlir::Value input, mlir::Value begin,
+                           mlir::Value end);
+  /// Tensors begin at multiples of this number of elements in the flat tensor
+  /// of a bucket.
+  static constexpr int64_t flatUnit = 64;
+
   using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
       mlir::Value column, mlir::ValueRange carried, unsigned copy)>;
   /// Emits a loop over `extent` columns in steps of one vector, unrolled
@@ -105,6 +116,7 @@ mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
 mlir::LogicalResult emitBlockSumsKernel(KernelEmitter &k);
 /// nn.segment_sums and nn.scale_segments.
 mlir::LogicalResult emitSegmentsKernel(KernelEmitter &k);
+mlir::LogicalResult emitSignsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);

@@ -9,8 +9,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 
@@ -29,7 +27,10 @@ public:
       : k(k), b(k.b), ev(k.evaluator), input(input), sizes(nn::segmentsOf(op)),
         length(cast<RankedTensorType>(input.getType()).getNumElements()) {
     ev.setFlat();
-    table = makeTable();
+    SmallVector<int64_t> begins = {0};
+    for (int64_t size : sizes)
+      begins.push_back(begins.back() + size);
+    table = k.makeTable(begins, "segments");
     offset = first ? ev.scalarOf(first) : b.constant(0);
   }
 
@@ -37,14 +38,12 @@ public:
   void emitScaled(Value result, Value factors);
 
 private:
-  static constexpr int64_t unit = 64;
+  static constexpr int64_t unit = KernelEmitter::flatUnit;
 
-  Value makeTable();
   /// The index of the first element of segment `segment`, which is also the end
   /// of the previous segment. The index counts from the beginning of the
   /// kernel's range and is clamped to [least, most].
   Value bound(Value segment, Value least, Value most);
-  Value sumOf(Value begin, Value end);
   void forVectors(Value begin, Value end,
                   llvm::function_ref<Value(const Point &)> value, Value result);
 
@@ -59,57 +58,11 @@ private:
 
 } // namespace
 
-Value Segments::makeTable() {
-  SmallVector<int64_t> begins = {0};
-  for (int64_t size : sizes)
-    begins.push_back(begins.back() + size);
-  auto count = static_cast<int64_t>(begins.size());
-  auto function = b.builder.getInsertionBlock()
-                      ->getParentOp()
-                      ->getParentOfType<func::FuncOp>();
-  if (!function)
-    function = cast<func::FuncOp>(b.builder.getInsertionBlock()->getParentOp());
-  auto module = function->getParentOfType<ModuleOp>();
-  OpBuilder builder(module.getBodyRegion());
-  std::string name = (function.getSymName() + ".segments").str();
-  builder.create<LLVM::GlobalOp>(
-      b.loc, LLVM::LLVMArrayType::get(builder.getI64Type(), count),
-      /*isConstant=*/true, LLVM::Linkage::Internal, name,
-      builder.getI64TensorAttr(begins));
-  return b.create<LLVM::AddressOfOp>(
-      LLVM::LLVMPointerType::get(builder.getContext()), name);
-}
-
 Value Segments::bound(Value segment, Value least, Value most) {
   Type i64 = b.builder.getI64Type();
   Value place = b.sub(
       b.load(i64, b.advance(table, i64, segment), sizeof(int64_t)), offset);
   return b.min(b.select(b.less(place, least), least, place), most);
-}
-
-Value Segments::sumOf(Value begin, Value end) {
-  VectorType wide = ev.vectorType(b.builder.getF64Type());
-  constexpr unsigned sums = 4;
-  SmallVector<Value> init(sums, b.zeros(wide));
-  SmallVector<Value> carried =
-      b.forLoop(begin, end, unit, init, [&](Value at, ValueRange before) {
-        TensorEvaluator::Scope scope(ev);
-        SmallVector<Value> next(before);
-        for (int64_t chunk = 0; chunk < unit / ev.laneCount(); ++chunk) {
-          Point point = {
-              {b.add(at, chunk * ev.laneCount()), Coordinate::Consecutive}};
-          Value x = b.create<arith::ExtFOp>(
-              wide, b.widen(ev.evaluateVector(input, point)));
-          Value &sum = next[chunk % sums];
-          sum = b.create<arith::AddFOp>(sum, b.create<arith::MulFOp>(x, x));
-        }
-        return next;
-      });
-  Value total = carried[0];
-  for (Value part : ArrayRef(carried).drop_front())
-    total = b.create<arith::AddFOp>(total, part);
-  Value sum = b.create<vector::ReductionOp>(vector::CombiningKind::ADD, total);
-  return b.create<arith::TruncFOp>(b.builder.getF32Type(), sum);
 }
 
 /// Emits nn.segment_sums. One thread sums a whole segment, so the order of
@@ -119,9 +72,10 @@ void Segments::emitSums(Value result) {
   auto [first, last] = k.share(static_cast<int64_t>(sizes.size()));
   b.forLoop(first, last, 1, [&](Value segment) {
     TensorEvaluator::Scope scope(ev);
-    Value sum =
-        sumOf(bound(segment, none, all), bound(b.add(segment, 1), none, all));
-    ev.store(result, k.results[0], {{segment}}, {sum});
+    Value sum = k.sumOfSquares(input, bound(segment, none, all),
+                               bound(b.add(segment, 1), none, all));
+    ev.store(result, k.results[0], {{segment}},
+             {b.create<arith::TruncFOp>(b.builder.getF32Type(), sum)});
   });
 }
 

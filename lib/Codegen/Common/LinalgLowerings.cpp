@@ -27,6 +27,7 @@ static bool isReadWhole(Generator generator) {
   case Generator::Scatter:
   case Generator::BlockSums:
   case Generator::Segments:
+  case Generator::Signs:
   case Generator::Gemm:
   case Generator::Attention:
   case Generator::Cache:
@@ -69,6 +70,7 @@ void registerLinalgLowerings(DialectRegistry &registry) {
     attachNormLowerings(context);
     attachLossLowerings(context);
     attachOptimizerLowerings(context);
+    attachSignLowerings(context);
     attachAttentionLowerings(context);
     attachCacheLowerings(context);
     attachProductLowerings(context);

@@ -67,6 +67,7 @@ void attachEmbeddingLowerings(mlir::MLIRContext *context);
 void attachNormLowerings(mlir::MLIRContext *context);
 void attachLossLowerings(mlir::MLIRContext *context);
 void attachOptimizerLowerings(mlir::MLIRContext *context);
+void attachSignLowerings(mlir::MLIRContext *context);
 void attachProductLowerings(mlir::MLIRContext *context);
 
 using nn::tensorOf;

@@ -69,6 +69,8 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
     return mapScatter(kernel, module);
   case nn::Generator::Segments:
     return mapSegments(kernel, module);
+  case nn::Generator::Signs:
+    return MappedKernel::no("averages in one bit for each element");
   case nn::Generator::Attention:
     return mapAttention(kernel, module, chip);
   case nn::Generator::Cache:

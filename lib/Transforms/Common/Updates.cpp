@@ -35,6 +35,15 @@ bool UpdateReader::isOptimizers(Operation *op) {
   return op && (updates(*op) || (kernel && llvm::any_of(*kernel, updates)));
 }
 
+bool UpdateReader::readsState(Operation *op, StringRef name) {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *from = makerOf(operand);
+    if (auto get = dyn_cast_or_null<nn::GetOp>(from))
+      return get.getState() == name;
+    return isOptimizers(from) && readsState(from, name);
+  });
+}
+
 static Update partsOf(nn::UpdateOp op) {
   return {op,
           op.getParameter(),

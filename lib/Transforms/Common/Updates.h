@@ -109,6 +109,9 @@ public:
   /// Whether the operation computes new values of optimizer states (nn.update,
   /// nn.advance_power), or launches a kernel that contains such an operation.
   bool isOptimizers(mlir::Operation *op);
+  /// Whether the operation reads the state or bucket `name`, itself or through
+  /// other operations of the optimizer.
+  bool readsState(mlir::Operation *op, llvm::StringRef name);
   std::optional<Update> updateOf(mlir::Operation *op);
   /// The parameters to which a state, or all members of a bucket, belong. Empty
   /// if any of these states is not of the kind `kind` (see `kindOf`).

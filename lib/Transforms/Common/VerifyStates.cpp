@@ -280,10 +280,7 @@ private:
     std::optional<Update> update = updateOf(maker);
     if (update && failed(verifyUpdate(*update)))
       return failure();
-    bool isRead = maker && llvm::any_of(maker->getOperands(), [&](Value from) {
-                    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
-                    return get && get.getState() == set.getState();
-                  });
+    bool isRead = maker && readsState(maker, set.getState());
     // The new value of a cache must be computed from its old value, which holds
     // the tokens of earlier runs.
     auto written = symbols.lookup<nn::StateOp>(set.getState());

@@ -232,7 +232,11 @@ private:
       localizePack(pack);
     if (auto reshard = dyn_cast<dist::ReshardOp>(op))
       lowerReshard(reshard, mesh);
-    else if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+    else if (auto stack = dyn_cast<dist::StackOp>(op)) {
+      // A rank has the same elements before and after.
+      stack.getOutput().replaceAllUsesWith(stack.getInput());
+      stack.erase();
+    } else if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
       localizeCompute(op, ruled);
   }
 

@@ -7,11 +7,13 @@ dist.mesh @pod [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 4>]
 dist.mesh @experts [#dist.axis<"data" = 4>, #dist.axis<"expert" = 2, factor of "data">]
 
 // CHECK-LABEL: nn.func @move
-nn.func @move(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+nn.func @move(%x: tensor<8x4xf32>, %y: tensor<64xf32>) -> tensor<8x4xf32> {
   // CHECK: dist.reshard %{{.*}} from <{{\[\[}}"data"], []], unreduced []> to <{{\[\[}}], []], unreduced []> for "nn.linear" : tensor<8x4xf32>
   %0 = dist.reshard %x from <[["data"], []], unreduced []> to <[[], []], unreduced []> for "nn.linear" : tensor<8x4xf32>
   // CHECK: dist.reshard %{{.*}} from <{{\[\[}}], []], unreduced ["data", "seq"]> to <{{\[\[}}"data", "seq"], []], unreduced []> for "nn.set" : tensor<8x4xf32>
   %1 = dist.reshard %0 from <[[], []], unreduced ["data", "seq"]> to <[["data", "seq"], []], unreduced []> for "nn.set" : tensor<8x4xf32>
+  // CHECK: dist.stack %{{.*}} from <{{\[\[}}]], unreduced ["data"]> to <{{\[\[}}"data"]], unreduced []> : tensor<64xf32> -> tensor<256xf32>
+  %s = dist.stack %y from <[[]], unreduced ["data"]> to <[["data"]], unreduced []> : tensor<64xf32> -> tensor<256xf32>
   // CHECK: nn.map relu(%{{.*}}) {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>]} : tensor<8x4xf32>
   %2 = nn.map relu(%1) {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<8x4xf32>
   nn.return %2 : tensor<8x4xf32>

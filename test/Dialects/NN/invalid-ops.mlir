@@ -680,6 +680,38 @@ nn.func @f(%p: tensor<64xf32>, %s: tensor<f32>) {
 
 // -----
 
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.average' op has the unknown wire format "sign2"}}
+  %0 = nn.average %p else %p if %c wire "sign2" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op needs a bucket, or the counts of elements}}
+  %0 = nn.sign_scales %p if %c parts 2 : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op has 1 rows of 192 elements, and takes 'tensor<128xf32>'}}
+  %0 = nn.sign_scales %p if %c parts 2 {counts = array<i64: 129>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %a: tensor<1x1xf32>) {
+  // expected-error @+1 {{words}}
+  %0:2 = nn.pack_signs %p scales %a parts 2 {counts = array<i64: 128>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x4xi32>, tensor<128xf32>)
+  nn.return
+}
+
+// -----
+
 nn.func @f(%p: tensor<128xf32>) {
   // expected-error @+1 {{'nn.segment_sums' op needs a bucket, or the sizes of segments}}
   %0 = nn.segment_sums %p : (tensor<128xf32>) -> tensor<2xf32>

@@ -240,6 +240,19 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %5 = nn.segment_sums %p {segments = array<i64: 64, 64>} : (tensor<128xf32>) -> tensor<2xf32>
   // CHECK: nn.scale_segments %{{[^ ]*}} by %{{[^ ]*}} first %{{[^ ]*}} {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
   %6 = nn.scale_segments %p by %5 first %i {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
+  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %s9 = nn.average %p else %g if %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: %[[SCALE:.*]] = nn.sign_scales %{{[^ ]*}} if %{{[^ ]*}} parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  %s10 = nn.sign_scales %p if %lr parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  // CHECK: %[[WORDS:[^ ]*]], %{{[^ ]*}} = nn.pack_signs %{{[^ ]*}} scales %[[SCALE]] parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x2xi32>, tensor<128xf32>)
+  %s11:2 = nn.pack_signs %p scales %s10 parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x2xi32>, tensor<128xf32>)
+  // CHECK: nn.sign_scales %{{[^ ]*}} if %{{[^ ]*}} first %{{[^ ]*}} parts 1 {chunked, counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>, index) -> tensor<1x1xf32>
+  %s12 = nn.sign_scales %p if %lr first %i parts 1 {chunked, counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>, index) -> tensor<1x1xf32>
+  // CHECK: nn.mean_signs %{{[^ ]*}} scales %{{[^ ]*}} to %{{[^ ]*}} first %{{[^ ]*}} parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, index) -> tensor<128xf32>
+  %s13:2 = nn.pack_signs %p scales %s12 first %i parts 1 {chunked, counts = array<i64: 100>} : (tensor<128xf32>, tensor<1x1xf32>, index) -> (tensor<1x1x4xi32>, tensor<128xf32>)
+  %s14 = nn.mean_signs %s13#0 scales %s12 to %p first %i parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, index) -> tensor<128xf32>
+  // CHECK: nn.unpack_signs %{{[^ ]*}} scales %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %s15 = nn.unpack_signs %s13#0 scales %s12 else %p if %lr parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   // CHECK: nn.advance_power %{{[^ ]*}} by 9.000000e-01 if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   %4:2 = nn.advance_power %power by 0.9 if %lr : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   // CHECK: nn.count_update %{{[^ ]*}} if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> tensor<f64>

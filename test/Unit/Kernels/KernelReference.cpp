@@ -33,6 +33,7 @@ createKernelContext(const DialectRegistry &registry) {
   eval::attachCacheEvaluations(*context);
   eval::attachLossEvaluations(*context);
   eval::attachOptimizerEvaluations(*context);
+  eval::attachSignEvaluations(*context);
   return context;
 }
 

@@ -1,0 +1,157 @@
+//===- NNSignOps.td - Averages in one bit for each element -*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations of an average over replicas of which ranks send only signs and
+// scales, with error feedback (Tang et al., arXiv 2102.02888, algorithm 1).
+// This file uses the classes of NNOps.td, which includes it.
+//
+// The D replicas exchange the flat tensor of a bucket. Each tensor of the
+// bucket is divided into D chunks, of as many elements as fill whole units of
+// 64; the last chunks of a small tensor may have fewer elements, or none.
+// Replica r adds up chunk r of every tensor. Signs are bits of 32-bit words: 1
+// for positive numbers and zero. The chunks r of all tensors, one after the
+// other, are C elements and C / 32 words.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_SIGN_OPS
+#define HEDDLE_DIALECTS_NN_SIGN_OPS
+
+def NN_AverageOp : NN_NonDifferentiableOp<"average",
+    (ins NN_F32:$input, NN_F32:$before, NN_F32:$condition, StrAttr:$wire),
+    [NN_Elementwise, NN_Updates]> {
+  let summary = "The mean of what the replicas compute of their own gradients.";
+  let description = [{
+    The input is computed from a bucket of gradients. Each replica computes it
+    from its own summand of the gradients, times the number of replicas. If
+    `condition`, of rank 0, is 0, the result is `before`.
+
+    ```mlir
+    %m1 = nn.average %own else %m if %c wire "sign1"
+        : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+    ```
+
+    `wire` is the format in which the replicas send it: `sign1`, with one bit for
+    each element. The pass shard-partition-states replaces the operation by the
+    collectives of the format. With `f32` the input is computed from the sum of
+    the gradients, and nothing more is sent.
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $input `else` $before `if` $condition `wire` $wire attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<>.declaration, NN_Ties.declaration);
+}
+
+/// An operation on the chunks of a bucket's tensors. `counts` has the elements
+/// of each tensor; until the spmd phase, `bucket` stands for it. `parts` is the
+/// number D of chunks of each tensor.
+class NN_SignOp<string mnemonic, dag args, list<Trait> traits = []>
+    : NN_NonDifferentiableOp<mnemonic, !con(args,
+        (ins OptionalAttr<FlatSymbolRefAttr>:$bucket,
+             OptionalAttr<DenseI64ArrayAttr>:$counts, I64Attr:$parts)),
+        !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>],
+                    traits)> {
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_Localize.declaration, NN_StaysF32<>.declaration,
+      NN_Ties.declaration);
+}
+
+def NN_SignScalesOp : NN_SignOp<"sign_scales",
+    (ins NN_F32:$input, NN_F32:$condition, Optional<Index>:$first,
+         UnitAttr:$chunked)> {
+  let summary = "scales[r, s] = |x[r, s]| / sqrt(n): the scale of tensor s in row r";
+  let description = [{
+    The input is [R n], of R rows that replicas split. A row is the flat tensor
+    of the bucket. With `chunked` row r is chunk r of each tensor. scales is
+    [R, tensors]: the root of the mean square of the tensor's elements in the
+    row, 0 if there are none. If `condition`, of rank 0, is 0, all scales are.
+
+    ```mlir
+    %a = nn.sign_scales %x if %c of @parameters.decay parts 2
+        : (tensor<256xf32>, tensor<f32>) -> tensor<2x1xf32>
+    ```
+
+    From the spmd phase on, `first` is the index of the rank's first row. Sums
+    are computed in double precision, in an order that does not depend on the
+    number of threads, and rounded once.
+  }];
+  let results = (outs NN_F32:$scales);
+  let assemblyFormat = [{
+    $input `if` $condition (`of` $bucket^)? (`first` $first^)? `parts` $parts
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_PackSignsOp : NN_SignOp<"pack_signs",
+    (ins NN_F32:$input, NN_F32:$scales, Optional<Index>:$first,
+         UnitAttr:$chunked), [NN_Updates]> {
+  let summary = "The signs of x, and error = x - scale * sign(x).";
+  let description = [{
+    `input`, `scales` and `chunked` are those of nn.sign_scales. words is
+    [R, D, C / 32], the chunks of each row, or [R, 1, C / 32] with `chunked`.
+    error is as the input. Elements beyond the end of a tensor are zero in it,
+    and their bits are.
+
+    ```mlir
+    %w, %e = nn.pack_signs %x scales %a of @parameters.decay parts 2
+        : (tensor<256xf32>, tensor<2x1xf32>) -> (tensor<2x2x2xi32>, tensor<256xf32>)
+    ```
+  }];
+  let results = (outs NN_Ids:$words, NN_F32:$error);
+  let assemblyFormat = [{
+    $input `scales` $scales (`of` $bucket^)? (`first` $first^)? `parts` $parts
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_MeanSignsOp : NN_SignOp<"mean_signs",
+    (ins NN_Ids:$words, NN_F32:$scales, NN_F32:$error, Optional<Index>:$first),
+    [NN_Updates]> {
+  let summary = "y = error + the mean over senders of scale * sign";
+  let description = [{
+    words is [D, R, C / 32], what D senders have sent for the chunks of R rows;
+    scales is [D, tensors]; error and y are [R C]. Elements beyond the end of a
+    tensor are zero in y.
+
+    ```mlir
+    %y = nn.mean_signs %w scales %a to %e of @parameters.decay parts 2
+        : (tensor<2x2x2xi32>, tensor<2x1xf32>, tensor<128xf32>) -> tensor<128xf32>
+    ```
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $words `scales` $scales `to` $error (`of` $bucket^)? (`first` $first^)?
+    `parts` $parts attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_UnpackSignsOp : NN_SignOp<"unpack_signs",
+    (ins NN_Ids:$words, NN_F32:$scales, NN_F32:$before, NN_F32:$condition),
+    [NN_Updates]> {
+  let summary = "The flat tensor of a bucket: scale * sign.";
+  let description = [{
+    words is [D, 1, C / 32], scales [D, tensors]: one scale for each chunk of
+    each tensor. Padding of the flat tensor is zero. If `condition`, of rank 0,
+    is 0, the result is `before`.
+
+    ```mlir
+    %m1 = nn.unpack_signs %w scales %b else %m if %c of @parameters.decay parts 2
+        : (tensor<2x1x2xi32>, tensor<2x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+    ```
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $words `scales` $scales `else` $before `if` $condition (`of` $bucket^)?
+    `parts` $parts attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+#endif // HEDDLE_DIALECTS_NN_SIGN_OPS

@@ -1,0 +1,322 @@
+//===- SignOps.cpp - Averages in one bit for each element -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The operations of NNSignOps.td: verifiers, sharding and `localize`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SignLayout.h"
+#include "VerifyShape.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::nn;
+
+//===----------------------------------------------------------------------===//
+// Layout
+//===----------------------------------------------------------------------===//
+
+int64_t SignLayout::Tensor::countIn(int64_t number) const {
+  return std::clamp<int64_t>(count - number * chunk, 0, chunk);
+}
+
+SignLayout::SignLayout(ArrayRef<int64_t> counts, int64_t parts)
+    : parts(parts), elements(0) {
+  int64_t begin = 0;
+  for (int64_t count : counts) {
+    int64_t slot = paddedElements(count);
+    int64_t chunk = llvm::divideCeil(count, unit * parts) * unit;
+    tensors.push_back({count, slot, begin, chunk, elements});
+    begin += slot;
+    elements += chunk;
+  }
+}
+
+template <typename OpT> static BucketOp bucketOf(OpT op) {
+  auto model = op->template getParentOfType<ModelOp>();
+  return model && op.getBucketAttr()
+             ? dyn_cast_or_null<BucketOp>(
+                   SymbolTable::lookupSymbolIn(model, op.getBucketAttr()))
+             : BucketOp();
+}
+
+template <typename OpT> static SmallVector<int64_t> countsOf(OpT op) {
+  if (op.getCounts())
+    return llvm::to_vector(*op.getCounts());
+  SmallVector<int64_t> counts;
+  BucketOp bucket = bucketOf(op);
+  for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+    counts.push_back(cast<StateOp>(SymbolTable::lookupSymbolIn(
+                                       bucket->getParentOp(), member))
+                         .getTensorType()
+                         .getNumElements());
+  return counts;
+}
+
+template <typename OpT> static SignLayout layoutOf(OpT op) {
+  return SignLayout(countsOf(op), op.getParts());
+}
+
+SignLayout heddle::nn::signLayoutOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, SignLayout>(op)
+      .Case<SignScalesOp, PackSignsOp, MeanSignsOp, UnpackSignsOp>(
+          [](auto op) { return layoutOf(op); });
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers
+//===----------------------------------------------------------------------===//
+
+LogicalResult AverageOp::verify() {
+  if (getInput().getType() != getOutput().getType() ||
+      getBefore().getType() != getOutput().getType())
+    return emitOpError("gives ")
+           << getOutput().getType() << " for " << getInput().getType();
+  if (getWire() != "sign1" && getWire() != "f32")
+    return emitOpError("has the unknown wire format ") << getWireAttr();
+  return success();
+}
+
+/// Whether the operation has what its layout depends on. Emits an error if it
+/// has it twice, or not at all.
+template <typename OpT> static LogicalResult verifyParts(OpT op) {
+  if (op.getBucket().has_value() == op.getCounts().has_value())
+    return op.emitOpError("needs a bucket, or the counts of elements");
+  if (static_cast<int64_t>(op.getParts()) < 1)
+    return op.emitOpError("needs at least one part");
+  if (op.getCounts() &&
+      llvm::any_of(*op.getCounts(), [](int64_t count) { return count < 1; }))
+    return op.emitOpError("has a tensor without elements");
+  return success();
+}
+
+template <typename OpT> static bool knowsLayout(OpT op) {
+  return op.getCounts() || bucketOf(op);
+}
+
+template <typename OpT> static LogicalResult verifyBucketUse(OpT op) {
+  if (!op.getBucket() || !op->template getParentOfType<ModelOp>())
+    return success();
+  if (!bucketOf(op))
+    return op.emitOpError("refers to unknown bucket ") << op.getBucketAttr();
+  return op.verify();
+}
+
+static int64_t dim(Value value, int64_t number) {
+  return tensorOf(value).getDimSize(number);
+}
+
+/// Verifies that the flat tensor `input` has `rows` rows: the flat tensors of
+/// buckets, or chunks.
+static LogicalResult verifyRows(Operation *op, const SignLayout &layout,
+                                Value input, int64_t rows, bool isChunked) {
+  const SignLayout::Tensor &last = layout.tensors.back();
+  int64_t elements = tensorOf(input).getNumElements();
+  int64_t row = isChunked ? layout.elements : last.begin + last.slot;
+  bool fits = isChunked ? elements == rows * row
+                        : elements % rows == 0 && elements / rows >= row;
+  if (tensorOf(input).getRank() == 1 && fits)
+    return success();
+  return op->emitOpError("has ") << rows << " rows of " << row
+                                 << " elements, and takes " << input.getType();
+}
+
+LogicalResult SignScalesOp::verify() {
+  if (failed(verifyParts(*this)))
+    return failure();
+  if (failed(verifyShape(*this, getCondition(), {}, "condition")))
+    return failure();
+  if (tensorOf(getScales()).getRank() != 2)
+    return emitOpError("gives ") << getScales().getType();
+  if (!knowsLayout(*this))
+    return success();
+  SignLayout layout = layoutOf(*this);
+  int64_t rows = dim(getScales(), 0);
+  if (failed(verifyShape(*this, getScales(),
+                         {rows, int64_t(layout.tensors.size())}, "scales")))
+    return failure();
+  return verifyRows(*this, layout, getInput(), rows, getChunked());
+}
+
+LogicalResult PackSignsOp::verify() {
+  if (failed(verifyParts(*this)))
+    return failure();
+  if (getError().getType() != getInput().getType())
+    return emitOpError("gives ")
+           << getError().getType() << " for " << getInput().getType();
+  if (tensorOf(getWords()).getRank() != 3)
+    return emitOpError("gives ") << getWords().getType();
+  if (!knowsLayout(*this))
+    return success();
+  SignLayout layout = layoutOf(*this);
+  int64_t rows = dim(getWords(), 0), chunks = getChunked() ? 1 : layout.parts;
+  if (failed(verifyShape(*this, getWords(), {rows, chunks, layout.words()},
+                         "words")) ||
+      failed(verifyShape(*this, getScales(),
+                         {rows, int64_t(layout.tensors.size())}, "scales")))
+    return failure();
+  return verifyRows(*this, layout, getInput(), rows, getChunked());
+}
+
+LogicalResult MeanSignsOp::verify() {
+  if (failed(verifyParts(*this)))
+    return failure();
+  if (getError().getType() != getOutput().getType())
+    return emitOpError("gives ")
+           << getOutput().getType() << " for " << getError().getType();
+  if (tensorOf(getWords()).getRank() != 3)
+    return emitOpError("takes ") << getWords().getType();
+  if (!knowsLayout(*this))
+    return success();
+  SignLayout layout = layoutOf(*this);
+  int64_t rows = dim(getWords(), 1);
+  if (failed(verifyShape(*this, getWords(),
+                         {layout.parts, rows, layout.words()}, "words")) ||
+      failed(verifyShape(*this, getScales(),
+                         {layout.parts, int64_t(layout.tensors.size())},
+                         "scales")))
+    return failure();
+  return verifyRows(*this, layout, getError(), rows, /*isChunked=*/true);
+}
+
+LogicalResult UnpackSignsOp::verify() {
+  if (failed(verifyParts(*this)))
+    return failure();
+  if (getBefore().getType() != getOutput().getType())
+    return emitOpError("gives ")
+           << getOutput().getType() << " for " << getBefore().getType();
+  if (!knowsLayout(*this))
+    return success();
+  SignLayout layout = layoutOf(*this);
+  if (failed(verifyShape(*this, getWords(), {layout.parts, 1, layout.words()},
+                         "words")) ||
+      failed(verifyShape(*this, getScales(),
+                         {layout.parts, int64_t(layout.tensors.size())},
+                         "scales")))
+    return failure();
+  return verifyRows(*this, layout, getOutput(), 1, /*isChunked=*/false);
+}
+
+LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyBucketUse(*this);
+}
+LogicalResult PackSignsOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyBucketUse(*this);
+}
+LogicalResult MeanSignsOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyBucketUse(*this);
+}
+LogicalResult UnpackSignsOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyBucketUse(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// Interfaces
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral isOptimizer = "the optimizer's";
+
+StringRef AverageOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef SignScalesOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef PackSignsOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef MeanSignsOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef UnpackSignsOp::getNotDifferentiableReason() { return isOptimizer; }
+
+static double elementsOf(Value value) {
+  return static_cast<double>(tensorOf(value).getNumElements());
+}
+double AverageOp::getFlops() { return 0; }
+double SignScalesOp::getFlops() { return 2 * elementsOf(getInput()); }
+double PackSignsOp::getFlops() { return elementsOf(getInput()); }
+double MeanSignsOp::getFlops() {
+  return static_cast<double>(getParts() + 1) * elementsOf(getOutput());
+}
+double UnpackSignsOp::getFlops() { return elementsOf(getOutput()); }
+
+/// The rule, of which the factor "r" counts rows. The replicas split them.
+static dist::ShardingRule withRows(dist::ShardingRule rule, int64_t rows) {
+  dist::Factor &factor = rule.factors[rule.indexOf("r")];
+  factor.size = rows;
+  factor.units = "replicas";
+  return rule;
+}
+
+dist::ShardingRule AverageOp::getShardingRule() {
+  return dist::buildRule(*this, {"n", "n", ""}, {"n"});
+}
+dist::ShardingRule SignScalesOp::getShardingRule() {
+  return withRows(dist::buildRule(*this, {"r", ""}, {"rm"}, "m"),
+                  dim(getScales(), 0));
+}
+dist::ShardingRule PackSignsOp::getShardingRule() {
+  return withRows(dist::buildRule(*this, {"r", "rm"}, {"rsw", "r"}, "msw"),
+                  dim(getWords(), 0));
+}
+dist::ShardingRule MeanSignsOp::getShardingRule() {
+  return withRows(dist::buildRule(*this, {"srw", "sm", "r"}, {"r"}, "smw"),
+                  dim(getWords(), 1));
+}
+dist::ShardingRule UnpackSignsOp::getShardingRule() {
+  return dist::buildRule(*this, {"srw", "sm", "n", ""}, {"n"}, "srwmn");
+}
+
+/// Replaces the operation's reference to a bucket by the counts of its tensors.
+template <typename OpT> static void nameCounts(OpT op) {
+  op.setCounts(countsOf(op));
+  op.removeBucketAttr();
+}
+
+/// Sets the operand `first` to the index of the rank's first row, of `rows`
+/// rows.
+template <typename OpT>
+static void nameFirst(OpT op, const dist::Split &split, int64_t rows) {
+  int64_t factor = split.rule.indexOf("r");
+  if (split.axes[factor].empty())
+    return;
+  OpBuilder builder(op);
+  Value rank = builder.create<dist::RankOp>(op.getLoc(), builder.getIndexType(),
+                                            split.axes[factor]);
+  Value count = builder.create<arith::ConstantIndexOp>(op.getLoc(), rows);
+  op.getFirstMutable().assign(
+      builder.create<arith::MulIOp>(op.getLoc(), rank, count).getResult());
+}
+
+void SignScalesOp::localize(const dist::Split &split) {
+  nameCounts(*this);
+  if (getChunked())
+    nameFirst(*this, split, dim(getScales(), 0));
+}
+void PackSignsOp::localize(const dist::Split &split) {
+  nameCounts(*this);
+  if (getChunked())
+    nameFirst(*this, split, dim(getWords(), 0));
+  getError().setType(tensorOf(getInput()));
+}
+void MeanSignsOp::localize(const dist::Split &split) {
+  nameCounts(*this);
+  nameFirst(*this, split, dim(getWords(), 1));
+  getOutput().setType(tensorOf(getError()));
+}
+void UnpackSignsOp::localize(const dist::Split &) {
+  nameCounts(*this);
+  getOutput().setType(tensorOf(getBefore()));
+}
+
+SmallVector<Tie> AverageOp::getTies() {
+  return {{getOutput(), getBefore(), Tie::Worth::OfState}};
+}
+SmallVector<Tie> SignScalesOp::getTies() { return {}; }
+SmallVector<Tie> PackSignsOp::getTies() {
+  return {{getError(), getInput(), Tie::Worth::OfComputed}};
+}
+SmallVector<Tie> MeanSignsOp::getTies() {
+  return {{getOutput(), getError(), Tie::Worth::Always}};
+}
+SmallVector<Tie> UnpackSignsOp::getTies() {
+  return {{getOutput(), getBefore(), Tie::Worth::OfState}};
+}
