@@ -80,8 +80,8 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
     return *found;
   const auto &words = Words<Optimizer>::all;
   checkType(type, "optimizer", {words.begin(), words.end()},
-            {"Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
-             "MuAdamW", "MuSGD", "Muon", "SGD"});
+            {"Adagrad", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",
+             "MuSGD", "Muon", "SGD"});
   return {};
 }
 

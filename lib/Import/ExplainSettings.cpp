@@ -211,6 +211,11 @@ const char *config::whyNotLamb(const Settings &values) {
                                              : "the optimizer is not Lamb";
 }
 
+const char *config::whyNotCompressed(const Settings &values) {
+  return sendsSigns(values.optimizer) ? whyNothingTrains(values)
+                                      : "the optimizer sends no signs";
+}
+
 const char *config::whyNotProgressive(const Settings &values) {
   return values.layerDropTheta == 1 ? "no progressive layer dropping"
                                     : whyNothingTrains(values);

@@ -186,6 +186,7 @@ const char *whyNoGpu(const Settings &values);
 const char *whyNoCache(const Settings &values);
 const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);
+const char *whyNotCompressed(const Settings &values);
 const char *whyNotProgressive(const Settings &values);
 const char *whyNothingIsProfiled(const Settings &values);
 const char *whyNotDynamic(const Settings &values);

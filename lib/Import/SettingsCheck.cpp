@@ -168,6 +168,30 @@ static void checkField(const ResolvedSettings &settings,
                     "give " + field.range.describe());
 }
 
+/// Returns an error (H0108) if replicas cannot send signs with these settings.
+/// Empty if they can, or need not.
+static std::string checkSigns(const Settings &values) {
+  if (!sendsSigns(values.optimizer) || values.mode != Mode::Train)
+    return "";
+  std::string name = wordOf(values.optimizer), what;
+  if (values.pipe > 1)
+    what = "pipeline stages";
+  else if (values.tensor > 1)
+    what = "tensor ranks";
+  else if (values.target != Target::X86_64)
+    what = std::string("the target ") + wordOf(values.target);
+  else if (values.delayedUpdate)
+    what = "delayed updates";
+  else if (values.placeOptimizer != MemoryKind::Device ||
+           values.placeGradients != MemoryKind::Device ||
+           values.placeParameters != MemoryKind::Device)
+    what = "offloaded states";
+  else
+    return "";
+  return "H0108: " + name + " with " + what + " is not supported; use AdamW" +
+         ", or leave " + what + " out";
+}
+
 void config::checkSettings(Merger &merger) {
   const ResolvedSettings &settings = merger.result;
   for (const SettingField &field : settingFields())
@@ -175,5 +199,6 @@ void config::checkSettings(Merger &merger) {
       merger.problems.attempt([&] { checkField(settings, field); });
   merger.problems.attempt([&] {
     settings.failAt("loss_scale_min", checkLossScale(settings.values));
+    settings.failAt("optimizer", checkSigns(settings.values));
   });
 }

@@ -211,6 +211,10 @@ void CommandLine::addTrain(CLI::App &app) {
                 "With --resume: begin with the optimizer's first values, as "
                 "after a change of the optimizer")
       ->needs(resume);
+  verb.add_flag("--reset-error-feedback", train.resetErrors,
+                "With --resume: begin with zeros as errors of what ranks send "
+                "compressed, as DeepSpeed does")
+      ->needs(resume);
   addFlag(
       verb, "--on-nonfinite", train.onNonfinite,
       ValueRange::choices({"stop", "skip"}),

@@ -41,6 +41,7 @@ static constexpr const char *compileFlags[] = {
     "--eps",
     "--explain-config",
     "--extend-positions",
+    "--freeze-step",
     "--fusion",
     "--gemm",
     "--global-batch-size",

@@ -8,6 +8,7 @@
 
 #include "FrozenStates.h"
 #include "Warnings.h"
+#include "heddle/PlanFormat/ErrorFeedback.h"
 #include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/app/Weights.h"
 
@@ -42,6 +43,30 @@ std::set<std::string> heddle::rt::frozenIn(const io::Checkpoint &checkpoint,
   for (const std::string &parameter : trained)
     frozen.erase(parameter);
   return found == wanted ? frozen : std::set<std::string>();
+}
+
+std::set<std::string>
+heddle::rt::errorsThatBegin(const plan::Plan &plan,
+                            const io::Checkpoint &checkpoint, bool all) {
+  std::set<std::string> begun;
+  for (const State &state : plan.states) {
+    if (!plan::holdsErrors(state.name))
+      continue;
+    const plan::WeightSlice piece = sourcesOf(plan, state).front();
+    const io::TensorInfo *found = checkpoint.optimizer.find(piece.tensor);
+    if (all || (found && found->shape != piece.shape))
+      begun.insert(state.name);
+  }
+  return begun;
+}
+
+void heddle::rt::warnOfOtherRanks() {
+  Diagnostic begun;
+  begun.code = "H0414";
+  begun.message = "the checkpoint has the errors of what other ranks sent "
+                  "compressed: those of this run begin at zero";
+  begun.help = "go on with as many ranks as before to keep them";
+  warn(begun);
 }
 
 void heddle::rt::warnOfFrozen(const std::set<std::string> &frozen) {

@@ -28,6 +28,15 @@ std::string checkpointPrefix(const plan::State &state);
 std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
                                const plan::Plan &plan);
 
+/// Returns the states with the errors of compressed averages that begin at
+/// zero: with `all` each of them, otherwise those of which the checkpoint has
+/// the errors of another number of ranks.
+std::set<std::string> errorsThatBegin(const plan::Plan &plan,
+                                      const io::Checkpoint &checkpoint,
+                                      bool all);
+/// Warns that such errors start from zero.
+void warnOfOtherRanks();
+
 /// Warns that the optimizer states of the parameters `frozen` start from zero.
 void warnOfFrozen(const std::set<std::string> &frozen);
 

@@ -16,12 +16,12 @@
 #include "SavedLayouts.h"
 #include "TrainData.h"
 #include "TrainReports.h"
+#include "Warnings.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
-#include "heddle/runtime/io/Diagnostic.h"
 
 #include <chrono>
 #include <cmath>
@@ -198,7 +198,8 @@ void Training::resumeOrLoad() {
                                           ? job.plan().weights.directory
                                           : options.job.weights);
   } else {
-    state = resumeFrom(job, options.resume, options.resetOptimizer);
+    state = resumeFrom(job, options.resume, options.resetOptimizer,
+                       options.resetErrors);
     modelDirectory = io::resolveCheckpoint(options.resume);
   }
   chooseTypes();
@@ -519,6 +520,7 @@ void Training::trainSteps() {
 
 int Training::run() {
   announce();
+  warnOfLatePhases(job, options.steps);
   reports.begin();
   begin = Clock::now();
   try {

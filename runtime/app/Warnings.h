@@ -18,6 +18,10 @@ class Job;
 /// Prints code, message and help of a warning to stderr. The job continues.
 void warn(const Diagnostic &diagnostic);
 
+/// Warns of each phase of the training (H0416) that a run of `steps` steps does
+/// not reach, such as that in which ranks send signs.
+void warnOfLatePhases(const Job &job, int64_t steps);
+
 /// Warns (H0418) if the config.json beside the weights describes another
 /// computation than the binary although all shapes match: another number of
 /// heads, epsilon or base of rotary positions. `directory` may be "" or have no

@@ -533,7 +533,8 @@ static void resumeState(Job &job, UploadRing &ring, size_t index,
 
 io::CheckpointState heddle::rt::resumeFrom(Job &job,
                                            const std::string &directory,
-                                           bool resetOptimizer) {
+                                           bool resetOptimizer,
+                                           bool resetErrors) {
   io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
   job.ranks().together([&] {
     if (job.isFirst())
@@ -543,16 +544,19 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
     UploadRing ring = makeRing(job);
     makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();
-    std::set<std::string> frozen;
-    if (!resetOptimizer)
-      frozen = frozenIn(checkpoint, plan);
+    auto frozen =
+        resetOptimizer ? std::set<std::string>() : frozenIn(checkpoint, plan);
     if (!frozen.empty() && job.isFirst())
       warnOfFrozen(frozen);
+    std::set<std::string> begun =
+        errorsThatBegin(plan, checkpoint, resetErrors);
+    if (!begun.empty() && !resetErrors && job.isFirst())
+      warnOfOtherRanks();
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
       if (isOfWeights(state) || frozen.count(state.parameter))
         continue;
-      if (state.checkpointed && !resetOptimizer)
+      if (state.checkpointed && !resetOptimizer && !begun.count(state.name))
         resumeState(job, ring, i, checkpoint);
       else if (hasFirstValue(state))
         initialize(job, ring, i, state);

@@ -56,6 +56,7 @@ CHANGES = {
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
                          json.dumps({"warmup_num_steps": 3})),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
+    "freeze_step": ({**MESH, "optimizer": "OneBitAdam"}, 2),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "fusion": (MESH, "generic"), "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
     "quantize_zeros": (CODES, True),

@@ -68,6 +68,7 @@ static const std::vector<BinaryVerb> &binaryVerbs() {
         "--profile-flame",
         "--profile-top",
         "--progress",
+        "--reset-error-feedback",
         "--reset-optimizer",
         "--resume",
         "--save",

@@ -154,6 +154,7 @@ void attachAttentionEvaluations(mlir::MLIRContext &context);
 void attachCacheEvaluations(mlir::MLIRContext &context);
 void attachLossEvaluations(mlir::MLIRContext &context);
 void attachOptimizerEvaluations(mlir::MLIRContext &context);
+void attachSignEvaluations(mlir::MLIRContext &context);
 
 } // namespace heddle::eval
 

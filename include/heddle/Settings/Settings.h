@@ -149,10 +149,17 @@ template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
 };
 
-enum class Optimizer { AdamW, Adam, Lion, Lamb };
+enum class Optimizer { AdamW, Adam, Lion, Lamb, OneBitAdam };
 template <> struct Words<Optimizer> {
-  static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb"};
+  static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb",
+                                     "OneBitAdam"};
 };
+
+/// Whether replicas send the optimizer's momentum in one bit for each element
+/// once its second moment is frozen.
+constexpr bool sendsSigns(Optimizer optimizer) {
+  return optimizer == Optimizer::OneBitAdam;
+}
 
 /// Learning-rate schedules, under the names that DeepSpeed gives them.
 enum class Scheduler {

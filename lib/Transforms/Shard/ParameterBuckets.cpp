@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "ParameterBuckets.h"
+#include "BucketCopier.h"
 #include "dialects/Dist/Wire.h"
 #include "heddle/Settings/LayerDrop.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Shardings.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -43,8 +43,10 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
   };
   // All train programs must find the same buckets, so the calls of all count.
   for (auto other : model.getOps<nn::StepOp>())
-    if (other.getKind() == nn::ProgramKind::Train)
+    if (other.getKind() == nn::ProgramKind::Train) {
       other.walk(addPath);
+      compresses |= !other.getBody().getOps<nn::AverageOp>().empty();
+    }
   if (zero.splits(StateRole::Parameter))
     choosePersistent();
   SmallVector<nn::UpdateOp> updates(step.getBody().getOps<nn::UpdateOp>());
@@ -88,6 +90,15 @@ static StringRef groupOf(nn::BucketOp bucket) {
   return bucket.getSymName().split('.').second;
 }
 
+/// Whether replicas send the parameter's momentum compressed. Chunks of a small
+/// tensor would be padding for the most part, and their scales as many bytes as
+/// the tensor.
+bool ParameterBuckets::isCompressed(nn::StateOp parameter) const {
+  return compresses && zero.ranks > 1 &&
+         parameter.getTensorType().getNumElements() >=
+             8 * zero.ranks * zero.ranks;
+}
+
 std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
   std::string name;
   if (zero.splits(StateRole::Gradient)) {
@@ -107,6 +118,7 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
   add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
+  add(isCompressed(parameter), "compressed");
   return name;
 }
 
@@ -127,6 +139,7 @@ void ParameterBuckets::collect(nn::UpdateOp update) {
       buckets.back().update = update;
       buckets.back().tensor = isTensorSplit(parameter);
       buckets.back().persists = persistent.contains(parameter);
+      buckets.back().isCompressed = isCompressed(parameter);
       found = std::prev(buckets.end());
     }
     found->parameters.push_back(parameter);
@@ -163,6 +176,37 @@ nn::StateOp ParameterBuckets::stateOf(Value value) {
   return symbols.lookup<nn::StateOp>(state);
 }
 
+nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket, Value value) {
+  nn::StateOp state = stateOf(value);
+  bool isGradient = state.getRole() == StateRole::Gradient;
+  return addBucket(bucket, isGradient ? "gradients" : state.getQuantity(),
+                   ("." + state.getQuantity()).str(),
+                   getElementTypeOrSelf(value),
+                   zero.flatOf(state, bucket.tensor));
+}
+
+/// The average that the update applies; null if it applies the gradient.
+static nn::AverageOp averageOf(nn::UpdateOp update) {
+  return update.getGradient().getDefiningOp<nn::AverageOp>();
+}
+
+Value heddle::shard::gradientOf(nn::UpdateOp update) {
+  nn::AverageOp average = averageOf(update);
+  if (!average)
+    return update.getGradient();
+  auto model = update->getParentOfType<nn::ModelOp>();
+  for (Value operand : average.getInput().getDefiningOp()->getOperands())
+    if (auto get = operand.getDefiningOp<nn::GetOp>())
+      if (auto bucket =
+              model.lookupSymbol<nn::BucketOp>(get.getStateAttr().getAttr()))
+        if (model
+                .lookupSymbol<nn::StateOp>(
+                    cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getAttr())
+                .getRole() == StateRole::Gradient)
+          return get;
+  llvm_unreachable("an average is computed from gradients");
+}
+
 void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
@@ -175,15 +219,9 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   bucket.values =
       addBucket(bucket, "parameters", "", f32,
                 storage(copies ? zero.splits(StateRole::Optimizer) : splits));
-  auto addFor = [&](StringRef what, Value value) {
-    nn::StateOp state = stateOf(value);
-    return addBucket(bucket, what, ("." + state.getQuantity()).str(),
-                     getElementTypeOrSelf(value),
-                     zero.flatOf(state, bucket.tensor));
-  };
-  bucket.gradients = addFor("gradients", bucket.update.getGradient());
+  bucket.gradients = bucketFor(bucket, gradientOf(bucket.update));
   for (Value state : bucket.update.getStates())
-    bucket.states.push_back(addFor(stateOf(state).getQuantity(), state));
+    bucket.states.push_back(bucketFor(bucket, state));
   if (copies)
     bucket.copies = addBucket(
         bucket, "copies", std::string(".") + wordOf(strategy.precision),
@@ -222,6 +260,10 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
     TensorShardingAttr from = bucket.gradients.getStorageAttr();
     auto to = zero.flat(bucket.tensor, zero.splits(StateRole::Optimizer));
     bucket.gradient = read(builder, bucket.gradients);
+    if (averageOf(bucket.update) && zero.ranks > 1) {
+      sums[bucket.tensor].push_back(squaresOfReplicas(builder, bucket));
+      continue;
+    }
     // `--keep grads` dumps whole gradients. They are then all-reduced, although
     // the optimizer needs only a reduce-scatter.
     if (zero.splits(StateRole::Optimizer) &&
@@ -255,82 +297,16 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   norm.setSummed(true);
 }
 
-namespace {
-
-/// Copies operations of an optimizer's update. The copies work on one of the
-/// new buckets instead of the bucket that spans the whole model.
-class BucketCopier {
-public:
-  BucketCopier(OpBuilder &builder, ParameterBucket &bucket)
-      : builder(builder), bucket(bucket) {}
-
-  /// Replaces `value` by `mine` in all operations that are copied from now on.
-  void map(Value value, Value mine) { mapping.map(value, mine); }
-
-  /// Creates the bucket's copy of the operation that computes `value`, and
-  /// returns the copy's result. Returns `value` itself if it does not depend on
-  /// a bucket.
-  Value copy(Value value) {
-    if (Value known = mapping.lookupOrNull(value))
-      return known;
-    Operation *op = value.getDefiningOp();
-    if (!op || !isOfBucket(op))
-      return value;
-    return write(op)->getResult(cast<OpResult>(value).getResultNumber());
-  }
-
-  Operation *write(Operation *op) {
-    for (Value operand : op->getOperands())
-      mapping.map(operand, copy(operand));
-    Operation *mine = builder.clone(*op, mapping);
-    if (mine->hasAttr("bucket"))
-      mine->setAttr("bucket",
-                    FlatSymbolRefAttr::get(bucket.values.getSymNameAttr()));
-    for (auto [old, result] : llvm::zip(op->getResults(), mine->getResults()))
-      setShape(op, old, result);
-    return mine;
-  }
-
-private:
-  static ArrayRef<int64_t> shapeOf(Value value) {
-    return cast<RankedTensorType>(value.getType()).getShape();
-  }
-
-  /// Sets the shape of `result`, a result of the bucket's copy of `op`. `old`
-  /// is the same result of `op` itself. If an operand of `op` has the shape of
-  /// `old`, `result` gets the shape of that operand in the copy. Otherwise
-  /// `result` gets one element for each parameter of the bucket.
-  void setShape(Operation *op, Value old, Value result) {
-    auto type = cast<RankedTensorType>(result.getType());
-    for (Value operand : op->getOperands())
-      if (shapeOf(operand) == shapeOf(old)) {
-        result.setType(type.clone(shapeOf(mapping.lookup(operand))));
-        return;
-      }
-    result.setType(
-        type.clone({static_cast<int64_t>(bucket.parameters.size())}));
-  }
-
-  bool isOfBucket(Operation *op) {
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      Operation *maker = operand.getDefiningOp();
-      return mapping.contains(operand) ? mapping.lookup(operand) != operand
-                                       : maker && isOfBucket(maker);
-    });
-  }
-
-  OpBuilder &builder;
-  ParameterBucket &bucket;
-  IRMapping mapping;
-};
-
-} // namespace
-
 void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
   OpBuilder builder(bucket.update);
-  BucketCopier copier(builder, bucket);
+  BucketCopier copier(builder, bucket, oldReads, [&](nn::GetOp get) {
+    return read(builder, bucketFor(bucket, get));
+  });
   copier.map(bucket.update.getParameter(), read(builder, bucket.values));
-  copier.map(bucket.update.getGradient(), bucket.gradient);
+  if (auto average = averageOf(bucket.update))
+    copier.map(average.getOutput(), replaceAverage(builder, bucket, copier));
+  else
+    copier.map(bucket.update.getGradient(), bucket.gradient);
   for (auto [state, mine] : llvm::zip(bucket.update.getStates(), bucket.states))
     copier.map(state, read(builder, mine));
   auto update = cast<nn::UpdateOp>(copier.write(bucket.update));
@@ -352,8 +328,10 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
   bool clears = false;
   step.walk([&](Operation *op) {
     if (auto get = dyn_cast<nn::GetOp>(op);
-        get && gone.contains(get.getState()))
+        get && gone.contains(get.getState())) {
+      oldReads.insert(op);
       dead.insert(op);
+    }
     auto set = dyn_cast<nn::SetOp>(op);
     if (!set || !gone.contains(set.getState()))
       return;

@@ -21,6 +21,8 @@
 
 namespace heddle::shard {
 
+class BucketCopier;
+
 /// Parameters whose elements follow each other in flat buffers: one for their
 /// values, one for their gradients, and one for each optimizer state. Each of
 /// these buffers is reduced, updated or all-gathered as a whole. All parameters
@@ -40,11 +42,18 @@ struct ParameterBucket {
   /// The number of elements, with the padding that makes the shards of all
   /// replicas equally large.
   int64_t elements = 0;
+  /// Whether replicas exchange it in a format of fewer bits than f32 in some
+  /// phase of a run. Tensors with few elements for each replica are not.
+  bool isCompressed = false;
   nn::UpdateOp update; ///< The update that is copied for this bucket.
   nn::BucketOp values, gradients, copies;
   llvm::SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
   mlir::Value gradient; ///< The reduced gradient, which the optimizer reads.
 };
+
+/// What the update of a step reads the gradients with. If it applies an average
+/// of the replicas, the average is computed from them.
+mlir::Value gradientOf(nn::UpdateOp update);
 
 /// Rewrites a model from the buckets that `train-optimizer` made, which span
 /// the whole model, to the buckets that ZeRO needs.
@@ -86,6 +95,20 @@ private:
                          llvm::StringRef suffix, mlir::Type element,
                          dist::TensorShardingAttr storage);
   nn::StateOp stateOf(mlir::Value value);
+  /// The bucket, in place of the one of the whole model that `value` is read
+  /// from.
+  nn::BucketOp bucketFor(ParameterBucket &bucket, mlir::Value value);
+  bool isCompressed(nn::StateOp parameter) const;
+  /// Replaces the average that the bucket's update applies by what replicas
+  /// send. Returns the mean.
+  mlir::Value replaceAverage(mlir::OpBuilder &builder, ParameterBucket &bucket,
+                             BucketCopier &copier);
+  /// The mean of a bucket that replicas do not compress.
+  mlir::Value addUp(mlir::OpBuilder &builder, ParameterBucket &bucket,
+                    nn::AverageOp average, BucketCopier &copier);
+  /// The sums of squares of the replicas' own gradients, averaged over them.
+  mlir::Value squaresOfReplicas(mlir::OpBuilder &builder,
+                                ParameterBucket &bucket);
   void addBuckets(ParameterBucket &bucket);
   mlir::Value read(mlir::OpBuilder &builder, nn::BucketOp bucket);
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,
@@ -120,6 +143,9 @@ private:
   llvm::StringMap<std::string> paths;
   /// Small parameters that every rank keeps whole (ZeRO 3).
   llvm::DenseSet<mlir::Operation *> persistent;
+  /// The step's reads of buckets that span the whole model.
+  llvm::DenseSet<mlir::Operation *> oldReads;
+  bool compresses = false; ///< Whether some program of the model compresses.
   std::deque<ParameterBucket> buckets;
 };
 

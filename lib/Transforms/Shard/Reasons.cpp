@@ -65,7 +65,7 @@ std::string Reasons::nameOf(Value value) const {
   unsigned number = cast<OpResult>(value).getResultNumber();
   if (auto get = dyn_cast<nn::GetOp>(op))
     return get.getState().str();
-  if (isa<dist::ReshardOp, nn::MicroBatchOp>(op))
+  if (isa<dist::ReshardOp, dist::StackOp, nn::MicroBatchOp>(op))
     return nameOf(op->getOperand(0));
   auto model = op->getParentOfType<nn::ModelOp>();
   if (auto call = dyn_cast<nn::CallOp>(op)) {

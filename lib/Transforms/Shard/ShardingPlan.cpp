@@ -395,6 +395,10 @@ LogicalResult PlanBuilder::visit(Operation &op) {
       set(member, sharding);
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     visitReshard(reshard);
+  if (auto stack = dyn_cast<dist::StackOp>(op)) {
+    need(stack.getInputMutable(), stack.getFrom());
+    set(stack.getOutput(), stack.getTo());
+  }
   // nn.keep must not dump a partial sum, so the value is reduced first. Each
   // rank dumps its shard.
   if (auto kept = dyn_cast<nn::KeepOp>(op))

@@ -80,6 +80,8 @@ TensorShardingAttr heddle::shard::shardingOf(Value value,
   unsigned number = cast<OpResult>(value).getResultNumber();
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     return reshard.getTo();
+  if (auto stack = dyn_cast<dist::StackOp>(op))
+    return stack.getTo();
   if (auto unpack = dyn_cast<nn::UnpackOp>(op))
     return at(unpack.getShardings(), number);
   if (auto call = dyn_cast<nn::CallOp>(op))

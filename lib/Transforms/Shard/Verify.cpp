@@ -105,7 +105,8 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
           set, FlatSymbolRefAttr(set.getStateAttr()));
       return state && !shard::storageOf(state).getUnreduced().empty();
     }
-    return sums || isa<dist::ReshardOp, nn::PackOp, nn::CallOp>(op) ||
+    return sums ||
+           isa<dist::ReshardOp, dist::StackOp, nn::PackOp, nn::CallOp>(op) ||
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 

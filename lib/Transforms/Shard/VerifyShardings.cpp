@@ -29,6 +29,8 @@ private:
   LogicalResult verify(Operation *op) {
     if (auto reshard = dyn_cast<dist::ReshardOp>(op))
       return expect(op, reshard.getInput(), reshard.getFrom());
+    if (auto stack = dyn_cast<dist::StackOp>(op))
+      return expect(op, stack.getInput(), stack.getFrom());
     if (auto set = dyn_cast<nn::SetOp>(op))
       return expect(op, set.getValue(), storageOf(set));
     if (auto call = dyn_cast<nn::CallOp>(op))

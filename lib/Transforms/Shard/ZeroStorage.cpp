@@ -43,7 +43,9 @@ TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
 }
 
 ZeroStorage::ZeroStorage(nn::ModelOp model, dist::MeshOp mesh)
-    : ReplicaAxes(mesh), stage(model.getStrategy().getValue().zero) {}
+    : ReplicaAxes(mesh), stage(model.getStrategy().getValue().zero),
+      keepsGradients(
+          config::sendsSigns(model.getStrategy().getValue().optimizer)) {}
 
 TensorShardingAttr ZeroStorage::flatOf(nn::StateOp state, bool tensor) const {
   bool mayBeSplit = state.getHolding() != nn::Holding::Whole;
@@ -54,6 +56,8 @@ TensorShardingAttr ZeroStorage::flatOf(nn::StateOp state, bool tensor) const {
 }
 
 bool ZeroStorage::splits(nn::StateRole role) const {
+  if (role == nn::StateRole::Gradient && keepsGradients)
+    return false;
   int64_t from = role == nn::StateRole::Optimizer  ? 1
                  : role == nn::StateRole::Gradient ? 2
                                                    : 3;

@@ -50,6 +50,9 @@ struct ZeroStorage : ReplicaAxes {
   dist::TensorShardingAttr flatOf(nn::StateOp state, bool tensor) const;
 
   int64_t stage; ///< The stage of ZeRO that the user gave, for messages.
+  /// Whether every replica needs its whole gradient, because it sends signs of
+  /// what it computes from it.
+  bool keepsGradients;
 };
 
 } // namespace heddle::shard

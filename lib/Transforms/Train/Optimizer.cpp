@@ -15,6 +15,7 @@
 #include "ParameterGroups.h"
 #include "UpdateCondition.h"
 #include "dialects/Dist/Wire.h"
+#include "dialects/NN/Phases.h"
 #include "dialects/NN/ProgramPorts.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/PlanFormat/UpdateCounts.h"
@@ -75,12 +76,47 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
     optimizer = train::optimizerOf(strategy);
     if (strategy.delayedUpdate)
       optimizer.states.push_back(delayedGradient);
-    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+    SmallVector<nn::StepOp> steps;
+    for (auto step : model.getOps<nn::StepOp>())
       if (step.getKind() == nn::ProgramKind::Train)
-        update(model, step);
+        steps.push_back(step);
+    if (optimizer.later.empty()) {
+      for (nn::StepOp step : steps)
+        update(model, step, nullptr);
+    } else if (steps.size() > 1) {
+      steps[1].emitError("H0909: the optimizer has phases of its own, so the "
+                         "model can have only one train program");
+      signalPassFailure();
+    } else if (!steps.empty()) {
+      updateInPhases(model, steps.front());
+    }
   }
 
 private:
+  using LaterPhase = train::LaterPhase;
+
+  /// Gives each phase of the optimizer a copy of the step.
+  void updateInPhases(nn::ModelOp model, nn::StepOp step) {
+    auto begin = [&](nn::StepOp one, StringRef name, int64_t from) {
+      one.setPhaseAttr(nn::PhaseAttr::get(
+          &getContext(), StringAttr::get(&getContext(), name), from,
+          /*countsUpdates=*/true));
+      one.setSymName(
+          nn::programName(nn::ProgramKind::Train, one.getPhaseAttr()));
+    };
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(step);
+    SmallVector<nn::StepOp> copies;
+    for (const LaterPhase &phase : optimizer.later) {
+      copies.push_back(cast<nn::StepOp>(builder.clone(*step)));
+      begin(copies.back(), phase.name, phase.from);
+    }
+    begin(step, "dense", 1);
+    update(model, step, nullptr);
+    for (auto [copy, phase] : llvm::zip(copies, optimizer.later))
+      update(model, copy, &phase);
+  }
+
   /// Returns a new group, which has no parameters yet, with the name and the
   /// settings that apply to `parameter`.
   Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
@@ -222,6 +258,76 @@ private:
     return corrections;
   }
 
+  /// Returns the new value of the state that replicas exchange in the phase:
+  /// the mean of what they contribute.
+  Value exchange(OpBuilder &builder, Group &group, const StepScalars &scalars,
+                 const LaterPhase &phase) {
+    Location loc = group.values.getLoc();
+    SmallVector<Value> operands = {get(builder, group.values),
+                                   get(builder, group.gradients)};
+    for (nn::BucketOp bucket : group.states)
+      operands.push_back(get(builder, bucket));
+    Value before = operands[2 + phase.exchanged];
+    operands.push_back(scalars.lr);
+    llvm::append_range(operands, scalars.corrections);
+    if (scalars.factor)
+      operands.push_back(scalars.factor);
+    if (group.takesDecay())
+      operands.push_back(scalars.weightDecay);
+    auto own = builder.create<nn::MapOp>(loc, before.getType(), operands,
+                                         nn::FunctionAttr(), ArrayAttr());
+    buildBody(own.getBody(), scalars, group, nullptr,
+              [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
+                return {phase.contribution(s, element, strategy)};
+              });
+    Block &body = own.getBody().front();
+    for (unsigned number = body.getNumArguments(); number-- > 0;)
+      if (body.getArgument(number).use_empty()) {
+        body.eraseArgument(number);
+        Operation *unread = own->getOperand(number).getDefiningOp();
+        own->eraseOperand(number);
+        if (isa_and_nonnull<nn::GetOp>(unread) && unread->use_empty())
+          unread->erase();
+      }
+    auto mean = builder.create<nn::AverageOp>(
+        loc, before.getType(), own.getOutputs()[0], before, scalars.condition,
+        builder.getStringAttr(phase.wire), ArrayAttr());
+    builder.create<nn::SetOp>(loc, group.states[phase.exchanged].getSymName(),
+                              mean);
+    return mean;
+  }
+
+  /// Updates the parameters of a group in a later phase.
+  void updateGroup(OpBuilder &builder, Group &group, StepScalars scalars,
+                   const LaterPhase &phase) {
+    Location loc = group.values.getLoc();
+    Value mean = exchange(builder, group, scalars, phase);
+    scalars.factor = Value(); // The contributions are clipped.
+    SmallVector<Value> inputs;
+    for (auto [number, bucket] : llvm::enumerate(group.states))
+      if (number != phase.exchanged)
+        inputs.push_back(get(builder, bucket));
+    inputs.push_back(scalars.lr);
+    llvm::append_range(inputs, scalars.corrections);
+    if (group.takesDecay())
+      inputs.push_back(scalars.weightDecay);
+    SmallVector<Type> types = {group.values.getType()};
+    if (group.copies)
+      types.push_back(group.copies.getType());
+    auto update = builder.create<nn::UpdateOp>(
+        loc, types, optimizer.rule, get(builder, group.values), mean,
+        ValueRange(), inputs, scalars.condition, nullptr);
+    buildBody(update.getBody(), scalars, group, &phase,
+              [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
+                return {phase.update(s, element, strategy)};
+              });
+    builder.create<nn::SetOp>(loc, group.values.getSymName(),
+                              update.getOutputs()[0]);
+    if (group.copies)
+      builder.create<nn::SetOp>(loc, group.copies.getSymName(),
+                                update.getOutputs()[1]);
+  }
+
   void updateGroup(OpBuilder &builder, Group &group,
                    const StepScalars &scalars) {
     Location loc = group.values.getLoc();
@@ -251,7 +357,7 @@ private:
     auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
                                                parameter, gradient, states,
                                                inputs, condition, nullptr);
-    buildBody(update.getBody(), scalars, group,
+    buildBody(update.getBody(), scalars, group, nullptr,
               [&](nn::Scalars &s, auto &element) {
                 return optimizer.update(s, element, strategy);
               });
@@ -275,7 +381,7 @@ private:
     llvm::append_range(operands, inputs);
     auto direction = builder.create<nn::MapOp>(
         loc, parameter.getType(), operands, nn::FunctionAttr(), ArrayAttr());
-    buildBody(direction.getBody(), scalars, group,
+    buildBody(direction.getBody(), scalars, group, nullptr,
               [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
                 return {optimizer.direction(s, element, strategy)};
               });
@@ -308,9 +414,10 @@ private:
   /// arguments are one element of the parameter, of the gradient and of each
   /// optimizer state, and the scalars. If `region` is the body of an nn.update,
   /// and the optimizer scales updates as LAMB does, the last argument is the
-  /// scaled update.
+  /// scaled update. If `phase` is not null, the gradient's argument is the new
+  /// value of the state that is exchanged in the phase.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
-                 ElementBody body) {
+                 const LaterPhase *phase, ElementBody body) {
     Operation *op = region.getParentOp();
     Block &block = region.emplaceBlock();
     nn::Scalars s(op->getLoc(), &getContext());
@@ -323,7 +430,8 @@ private:
     element.gradient = add();
     SmallVector<Value> states, corrections;
     for (size_t i = 0; i < optimizer.states.size(); ++i)
-      states.push_back(add());
+      states.push_back(phase && phase->exchanged == i ? element.gradient
+                                                      : add());
     SmallVector<Value> before = {element.parameter};
     llvm::append_range(before, states);
     Value gradient = element.gradient;
@@ -420,16 +528,6 @@ private:
     return rate;
   }
 
-  /// Reads the loss scale, by which this step has multiplied the gradient of
-  /// the loss. Returns null if the model has none.
-  Value readLossScale(OpBuilder &builder, nn::ModelOp model, nn::StepOp step) {
-    auto state = model.lookupSymbol<nn::StateOp>(plan::lossScaleState);
-    if (!state)
-      return {};
-    return builder.create<nn::GetOp>(step.getLoc(), state.getType(),
-                                     state.getSymName());
-  }
-
   /// Adds an input to the step: a scalar that the runtime writes before the
   /// step.
   Value addInput(nn::StepOp step, StringRef name) {
@@ -437,45 +535,6 @@ private:
                                   StringAttr::get(&getContext(), name));
     Type number = Float32Type::get(&getContext());
     return heddle::addInput(step, port, RankedTensorType::get({}, number));
-  }
-
-  /// Computes a number from the norm of the gradients and other numbers.
-  /// `body` gets a value for each of `operands`.
-  Value mapNumbers(OpBuilder &builder, Location loc, ValueRange operands,
-                   function_ref<Value(nn::Scalars &, ValueRange)> body) {
-    auto type = RankedTensorType::get({}, builder.getF32Type());
-    auto map = builder.create<nn::MapOp>(loc, type, operands,
-                                         nn::FunctionAttr(), ArrayAttr());
-    Block &block = map.getBody().emplaceBlock();
-    nn::Scalars s(loc, &getContext());
-    s.setInsertionPointToEnd(&block);
-    for (size_t i = 0; i < operands.size(); ++i)
-      block.addArgument(s.getF64Type(), loc);
-    s.create<nn::ReturnOp>(body(s, block.getArguments()));
-    return map.getOutputs()[0];
-  }
-
-  /// The factor by which the update multiplies gradients. For clipping this is
-  /// min(1, limit / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. It is
-  /// divided by the loss scale, by which the gradients and `norm` are
-  /// multiplied. `limit` or `lossScale` may be null, if there is none.
-  Value gradientFactor(OpBuilder &builder, Value norm, Value limit,
-                       Value lossScale) {
-    Location loc = norm.getLoc();
-    if (!limit)
-      return mapNumbers(
-          builder, loc, lossScale,
-          [](nn::Scalars &s, ValueRange x) { return s.div(s.real(1), x[0]); });
-    SmallVector<Value> operands = {norm, limit};
-    if (lossScale)
-      operands.push_back(lossScale);
-    return mapNumbers(
-        builder, loc, operands, [&](nn::Scalars &s, ValueRange x) -> Value {
-          Value length = lossScale ? s.div(x[0], x[2]) : x[0];
-          Value ratio = s.div(x[1], s.add(length, s.real(1e-6)));
-          Value factor = s.create<arith::MinimumFOp>(ratio, s.real(1));
-          return lossScale ? s.div(factor, x[2]) : factor;
-        });
   }
 
   void addOutput(nn::StepOp step, nn::PortRole role, Value value) {
@@ -488,7 +547,9 @@ private:
     updateFunctionType(step);
   }
 
-  void update(nn::ModelOp model, nn::StepOp step) {
+  /// Appends the optimizer to the step, which runs in the phase `phase`; null:
+  /// the first one.
+  void update(nn::ModelOp model, nn::StepOp step, const LaterPhase *phase) {
     SmallVector<Group> groups = groupParameters(model, step);
     OpBuilder builder(step.getBody().front().getTerminator());
     SmallVector<Value> gradients;
@@ -502,7 +563,7 @@ private:
     Value norm = builder.create<nn::GlobalNormOp>(
         step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
     addOutput(step, nn::PortRole::GradNorm, norm);
-    Value lossScale = readLossScale(builder, model, step);
+    Value lossScale = train::readLossScale(builder, step);
     StepScalars scalars;
     auto count = readCount(builder, step);
     scalars.lr = takeRate(builder, step, count);
@@ -512,7 +573,7 @@ private:
     if (strategy.gradientClipping > 0)
       limit = addInput(step, plan::maxNormPort);
     if (limit || lossScale)
-      scalars.factor = gradientFactor(builder, norm, limit, lossScale);
+      scalars.factor = train::gradientFactor(builder, norm, limit, lossScale);
     scalars.condition =
         train::updateCondition(builder, step, norm, lossScale, scalars.factor);
     countUpdate(builder, count, scalars.condition);
@@ -524,7 +585,8 @@ private:
     }
     scalars.corrections = advancePowers(builder, step, scalars.condition);
     for (Group &group : groups)
-      updateGroup(builder, group, scalars);
+      phase ? updateGroup(builder, group, scalars, *phase)
+            : updateGroup(builder, group, scalars);
     keepDelayed(builder);
   }
 

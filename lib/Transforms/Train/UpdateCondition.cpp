@@ -127,3 +127,47 @@ Value train::updateCondition(OpBuilder &builder, nn::StepOp step, Value norm,
                 : s.select(s.isGreater(noted, s.real(0)), s.real(0), updates));
   return condition.getOutputs()[0];
 }
+
+Value train::readLossScale(OpBuilder &builder, nn::StepOp step) {
+  auto model = step->getParentOfType<nn::ModelOp>();
+  auto state = model.lookupSymbol<nn::StateOp>(plan::lossScaleState);
+  if (!state)
+    return {};
+  return builder.create<nn::GetOp>(step.getLoc(), state.getType(),
+                                   state.getSymName());
+}
+
+/// Computes a number from the norm of the gradients and other numbers.
+/// `body` gets a value for each of `operands`.
+static Value mapNumbers(OpBuilder &builder, Location loc, ValueRange operands,
+                        function_ref<Value(nn::Scalars &, ValueRange)> body) {
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  auto map = builder.create<nn::MapOp>(loc, type, operands, nn::FunctionAttr(),
+                                       ArrayAttr());
+  Block &block = map.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  for (size_t i = 0; i < operands.size(); ++i)
+    block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(body(s, block.getArguments()));
+  return map.getOutputs()[0];
+}
+
+Value train::gradientFactor(OpBuilder &builder, Value norm, Value limit,
+                            Value lossScale) {
+  Location loc = norm.getLoc();
+  if (!limit)
+    return mapNumbers(
+        builder, loc, lossScale,
+        [](nn::Scalars &s, ValueRange x) { return s.div(s.real(1), x[0]); });
+  SmallVector<Value> operands = {norm, limit};
+  if (lossScale)
+    operands.push_back(lossScale);
+  return mapNumbers(
+      builder, loc, operands, [&](nn::Scalars &s, ValueRange x) -> Value {
+        Value length = lossScale ? s.div(x[0], x[2]) : x[0];
+        Value ratio = s.div(x[1], s.add(length, s.real(1e-6)));
+        Value factor = s.create<arith::MinimumFOp>(ratio, s.real(1));
+        return lossScale ? s.div(factor, x[2]) : factor;
+      });
+}

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds the condition of a training step's updates.
+// Builds the condition of a training step's updates, and the factor of
+// gradients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +38,17 @@ mlir::Value finiteOrZero(nn::Scalars &s, mlir::Value x);
 mlir::Value updateCondition(mlir::OpBuilder &builder, nn::StepOp step,
                             mlir::Value norm, mlir::Value lossScale,
                             mlir::Value factor);
+
+/// Reads the loss scale, by which this step has multiplied the gradient of
+/// the loss. Returns null if the model has none.
+mlir::Value readLossScale(mlir::OpBuilder &builder, nn::StepOp step);
+
+/// The factor by which the update multiplies gradients. For clipping this is
+/// min(1, limit / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_. It is
+/// divided by the loss scale, by which the gradients and `norm` are
+/// multiplied. `limit` or `lossScale` may be null, if there is none.
+mlir::Value gradientFactor(mlir::OpBuilder &builder, mlir::Value norm,
+                           mlir::Value limit, mlir::Value lossScale);
 
 } // namespace heddle::train
 

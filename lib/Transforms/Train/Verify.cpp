@@ -141,14 +141,15 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     auto get = dyn_cast<nn::GetOp>(op);
     if (get && symbols->lookup<nn::BucketOp>(get.getState()))
       for (Operation *user : get->getUsers())
-        if (!isa<nn::UpdateOp, nn::GlobalNormOp, nn::MapOp, nn::SegmentSumsOp>(
-                user) ||
+        if (!isa<nn::UpdateOp, nn::GlobalNormOp, nn::MapOp, nn::SegmentSumsOp,
+                 nn::AverageOp>(user) ||
             user->getParentOp() != step)
           return user->emitError("H0909: reads the bucket @")
                  << get.getState() << ", which is the optimizer's";
     auto set = dyn_cast<nn::SetOp>(op);
     if (set && symbols->lookup<nn::BucketOp>(set.getState()) &&
         !set.getValue().getDefiningOp<nn::UpdateOp>() &&
+        !set.getValue().getDefiningOp<nn::AverageOp>() &&
         !set.getValue().getDefiningOp<nn::FillOp>())
       return set.emitError("H0909: writes the bucket @")
              << set.getState() << ", which is the optimizer's";

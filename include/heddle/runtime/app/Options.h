@@ -125,6 +125,7 @@ struct TrainOptions {
   std::string resume;
   /// Do not load optimizer states from the checkpoint.
   bool resetOptimizer = false;
+  bool resetErrors = false; ///< Those of compressed averages.
   std::string onNonfinite =
       "stop"; ///< What to do with a step that is not finite: stop, skip.
   std::optional<uint64_t> seed;

@@ -34,10 +34,12 @@ std::optional<io::WeightSet> openJobWeights(const Job &job,
 
 /// Loads parameters and optimizer states from a checkpoint. Returns the other
 /// contents of the checkpoint, such as the step. If `resetOptimizer`, optimizer
-/// states get their initial values. Throws H0335 when the checkpoint lacks
-/// states that the plan's optimizer needs.
+/// states get their initial values; if `resetErrors`, the errors of compressed
+/// averages do, as they always do after a run with another number of ranks.
+/// Throws H0335 when the checkpoint lacks states that the plan's optimizer
+/// needs.
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
-                               bool resetOptimizer);
+                               bool resetOptimizer, bool resetErrors = false);
 
 /// Describes the states of all pipeline stages as tensors of a checkpoint.
 /// `types` gives the element types in which the model's tensors are saved. The

@@ -19,6 +19,8 @@ train::Optimizer train::optimizerOf(const dist::Strategy &strategy) {
     return lion(strategy);
   case config::Optimizer::Lamb:
     return lamb(strategy);
+  case config::Optimizer::OneBitAdam:
+    return oneBitAdam(strategy);
   }
   llvm_unreachable("all optimizers handled");
 }

@@ -60,10 +60,29 @@ struct ParameterState {
       : ParameterState(llvm::StringRef(quantity)) {}
 };
 
+/// A later phase of a run, in which the optimizer updates in another way, and
+/// replicas exchange another tensor than the gradient.
+struct LaterPhase {
+  llvm::StringRef name;
+  int64_t from;         ///< The first update of the phase.
+  llvm::StringRef wire; ///< The format in which replicas send the tensor.
+  /// Which of the states the exchanged tensor is, such as 0 for the first one.
+  size_t exchanged;
+  /// Builds what a replica contributes to the new value of the state, from its
+  /// own gradient. The new value is the mean over the replicas.
+  mlir::Value (*contribution)(nn::Scalars &s, const Element &x,
+                              const dist::Strategy &strategy);
+  /// Builds the new value of the parameter. The exchanged state has its new
+  /// value, and other states do not change.
+  mlir::Value (*update)(nn::Scalars &s, const Element &x,
+                        const dist::Strategy &strategy);
+};
+
 /// What an optimizer has, and how it updates an element. Ranks exchange one
-/// tensor before the update, the gradient: each replica holds summands of it
-/// (nn::Holding::Replica), which are reduced to the elements that the rank
-/// updates. Powers and other numbers are whole on every rank.
+/// tensor before the update. It is the gradient: each replica holds summands of
+/// it (nn::Holding::Replica), which are reduced to the elements that the rank
+/// updates. In a later phase it may be a state. Powers and other numbers are
+/// whole on every rank.
 struct Optimizer {
   llvm::StringRef rule; ///< The optimizer's name in nn.update.
   llvm::SmallVector<ParameterState> states;
@@ -82,6 +101,8 @@ struct Optimizer {
   mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
                         mlir::Value direction,
                         const dist::Strategy &strategy) = nullptr;
+  /// The phases after the first one, which is called "dense" if there are any.
+  llvm::SmallVector<LaterPhase> later = {};
 };
 
 /// The optimizer that the strategy (the settings of the compilation) names.
@@ -90,6 +111,7 @@ Optimizer optimizerOf(const dist::Strategy &strategy);
 Optimizer adamW(const dist::Strategy &strategy);
 Optimizer lamb(const dist::Strategy &strategy);
 Optimizer lion(const dist::Strategy &strategy);
+Optimizer oneBitAdam(const dist::Strategy &strategy);
 
 } // namespace heddle::train
 

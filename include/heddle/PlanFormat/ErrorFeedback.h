@@ -1,0 +1,29 @@
+//===- ErrorFeedback.h - Errors of compressed averages ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_ERRORFEEDBACK_H
+#define HEDDLE_PLANFORMAT_ERRORFEEDBACK_H
+
+#include <string_view>
+
+namespace heddle::plan {
+
+/// The beginnings of the names of states with what a compressed average has
+/// lost so far: of what a rank sent, and of the means that it sent to all. A
+/// rank has errors of its own, so they belong to a number of ranks.
+inline constexpr char workerError[] = "worker_error.";
+inline constexpr char serverError[] = "server_error.";
+
+/// Whether the state called `name` holds such errors.
+inline bool holdsErrors(std::string_view name) {
+  return name.rfind(workerError, 0) == 0 || name.rfind(serverError, 0) == 0;
+}
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_ERRORFEEDBACK_H

@@ -1,0 +1,262 @@
+//===- ReplicaAverages.cpp - What replicas send of an average -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Replaces nn.average: replicas send signs and scales, and keep what is lost as
+// errors, which they add to what they send next (Tang et al., arXiv 2102.02888,
+// algorithm 1).
+//
+//===----------------------------------------------------------------------===//
+
+#include "BucketCopier.h"
+#include "dialects/NN/Scalars.h"
+#include "dialects/NN/SignLayout.h"
+#include "heddle/PlanFormat/ErrorFeedback.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::shard;
+using dist::TensorShardingAttr;
+
+namespace {
+
+/// Builds the exchange of one bucket's average. A rank's summand of a partial
+/// sum, and its error, are rows of tensors that the replicas split.
+class SignExchange {
+public:
+  SignExchange(OpBuilder &builder, ParameterBucket &bucket,
+               nn::AverageOp average, const ZeroStorage &zero)
+      : builder(builder), bucket(bucket), average(average), zero(zero),
+        loc(average.getLoc()), layout(countsOf(bucket), zero.ranks),
+        segments(FlatSymbolRefAttr::get(bucket.values.getSymNameAttr())) {
+    axes = builder.getArrayAttr(zero.axes);
+  }
+
+  /// The mean of what replicas compute by the average's map from their own
+  /// gradients; `before` if nothing is updated. `copier` has the operands.
+  Value build(BucketCopier &copier, Value gradient, TensorShardingAttr from,
+              Value before, Value condition);
+
+private:
+  static SmallVector<int64_t> countsOf(const ParameterBucket &bucket) {
+    SmallVector<int64_t> counts;
+    for (nn::StateOp parameter : bucket.parameters)
+      counts.push_back(parameter.getTensorType().getNumElements());
+    return counts;
+  }
+
+  Type f32() { return builder.getF32Type(); }
+  RankedTensorType tensorOf(ArrayRef<int64_t> shape, Type element) {
+    return RankedTensorType::get(shape, element);
+  }
+  /// The sharding of a tensor of rank `rank` of which replicas split the
+  /// dimension `dim`; negative: none.
+  TensorShardingAttr sharded(int64_t rank, int64_t dim) {
+    SmallVector<Attribute> dims(rank, builder.getArrayAttr({}));
+    if (dim >= 0)
+      dims[dim] = axes;
+    return TensorShardingAttr::get(builder.getContext(),
+                                   builder.getArrayAttr(dims),
+                                   builder.getArrayAttr({}));
+  }
+  Value stack(Value value, TensorShardingAttr from) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return builder.create<dist::StackOp>(
+        loc, tensorOf({type.getDimSize(0) * zero.ranks}, type.getElementType()),
+        value, from, sharded(1, 0));
+  }
+  Value reshard(Value value, int64_t from, int64_t to) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return builder.create<dist::ReshardOp>(
+        loc, type, value, sharded(type.getRank(), from),
+        sharded(type.getRank(), to), builder.getStringAttr("nn.average"),
+        TypeAttr(), DenseI64ArrayAttr());
+  }
+  /// Reads the errors `what` of the bucket, of which each replica has
+  /// `elements`. The first train program that has them adds the state.
+  Value readErrors(StringRef what, int64_t elements);
+  void setErrors(StringRef what, Value value) {
+    builder.create<nn::SetOp>(loc, (what + bucket.name).str(), value);
+  }
+  Value addErrors(BucketCopier &copier, Value gradient, Value error,
+                  Value condition);
+
+  OpBuilder &builder;
+  ParameterBucket &bucket;
+  nn::AverageOp average;
+  const ZeroStorage &zero;
+  Location loc;
+  nn::SignLayout layout;
+  FlatSymbolRefAttr segments;
+  ArrayAttr axes;
+};
+
+} // namespace
+
+Value SignExchange::readErrors(StringRef what, int64_t elements) {
+  auto step = average->getParentOfType<nn::StepOp>();
+  auto model = step->getParentOfType<nn::ModelOp>();
+  std::string name = (what + bucket.name).str();
+  auto type = tensorOf({elements * zero.ranks}, f32());
+  if (!model.lookupSymbol(name)) {
+    OpBuilder before(bucket.values);
+    auto state =
+        before.create<nn::StateOp>(loc, name, nn::StateRole::Optimizer, type);
+    state.setStorageAttr(sharded(1, 0));
+    state.setHeld(nn::Holding::Replica);
+    state.setCheckpointed(true);
+    state.setInitAttr(nn::InitAttr::get(
+        builder.getContext(), nn::InitKind::Constant,
+        builder.getF64FloatAttr(0), builder.getF64FloatAttr(0),
+        /*zeroRow=*/-1));
+  }
+  return builder.create<nn::GetOp>(loc, type, name);
+}
+
+/// What a replica sends before it is compressed: what the average's map
+/// computes from the replica's gradient, and the error of earlier steps.
+Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
+                              Value condition) {
+  auto map = average.getInput().getDefiningOp<nn::MapOp>();
+  Block &own = map.getBody().front();
+  SmallVector<Value> inputs;
+  std::optional<unsigned> ofGradient;
+  for (auto [number, operand] : llvm::enumerate(map->getOperands())) {
+    Value mine = copier.copy(operand);
+    if (mine == gradient) {
+      ofGradient = number;
+      continue;
+    }
+    auto type = cast<RankedTensorType>(mine.getType());
+    inputs.push_back(type.getRank() == 0
+                         ? mine
+                         : stack(mine, wholeSharding(builder.getContext(), 1)));
+  }
+  auto update = builder.create<nn::UpdateOp>(
+      loc, error.getType(), "error_feedback", error,
+      stack(gradient, bucket.gradients.getStorageAttr()), ValueRange(), inputs,
+      condition, nullptr);
+  Block &block = update.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  for (size_t i = 0; i < 2 + inputs.size(); ++i)
+    block.addArgument(s.getF64Type(), loc);
+  IRMapping mapping;
+  unsigned next = 2;
+  for (BlockArgument argument : own.getArguments())
+    mapping.map(argument, argument.getArgNumber() == ofGradient
+                              ? s.mul(block.getArgument(1),
+                                      s.real(static_cast<double>(zero.ranks)))
+                              : block.getArgument(next++));
+  for (Operation &op : own.without_terminator())
+    s.clone(op, mapping);
+  Value sent = mapping.lookup(own.getTerminator()->getOperand(0));
+  s.create<nn::ReturnOp>(ValueRange{s.add(block.getArgument(0), sent)});
+  return update.getOutputs()[0];
+}
+
+Value SignExchange::build(BucketCopier &copier, Value gradient,
+                          TensorShardingAttr from, Value before,
+                          Value condition) {
+  int64_t ranks = zero.ranks, words = layout.words();
+  auto tensors = static_cast<int64_t>(layout.tensors.size());
+  auto parts = builder.getI64IntegerAttr(ranks);
+  auto scales = [&](Value x, UnitAttr chunked) -> Value {
+    return builder.create<nn::SignScalesOp>(
+        loc, tensorOf({ranks, tensors}, f32()), x, condition, Value(), chunked,
+        segments, DenseI64ArrayAttr(), parts, ArrayAttr());
+  };
+  auto pack = [&](Value x, Value scale, UnitAttr chunked) {
+    auto type =
+        tensorOf({ranks, chunked ? 1 : ranks, words}, builder.getI32Type());
+    return builder.create<nn::PackSignsOp>(
+        loc, type, x.getType(), x, scale, Value(), chunked, segments,
+        DenseI64ArrayAttr(), parts, ArrayAttr());
+  };
+  // Each replica sends chunk r of its summand to replica r.
+  Value x =
+      addErrors(copier, gradient,
+                readErrors(plan::workerError, bucket.elements), condition);
+  Value scale = scales(x, {});
+  auto packed = pack(x, scale, {});
+  setErrors(plan::workerError, packed.getError());
+  Value received = reshard(packed.getWords(), 0, 1);
+  // Replica r adds them up, and sends the signs of the mean to all.
+  Value y = builder.create<nn::MeanSignsOp>(
+      loc, tensorOf({ranks * layout.elements}, f32()), received,
+      reshard(scale, 0, -1), readErrors(plan::serverError, layout.elements),
+      Value(), segments, DenseI64ArrayAttr(), parts, ArrayAttr());
+  Value scaleOfMean = scales(y, builder.getUnitAttr());
+  auto mean = pack(y, scaleOfMean, builder.getUnitAttr());
+  setErrors(plan::serverError, mean.getError());
+  return builder.create<nn::UnpackSignsOp>(
+      loc, before.getType(), reshard(mean.getWords(), 0, -1),
+      reshard(scaleOfMean, 0, -1), before, condition, segments,
+      DenseI64ArrayAttr(), parts, ArrayAttr());
+}
+
+Value ParameterBuckets::addUp(OpBuilder &builder, ParameterBucket &bucket,
+                              nn::AverageOp average, BucketCopier &copier) {
+  // The map is linear in the gradient, so the mean over replicas is what it
+  // computes from the sum.
+  copier.map(gradientOf(bucket.update),
+             reshard(builder, bucket.gradient,
+                     bucket.gradients.getStorageAttr(),
+                     zero.flat(bucket.tensor, false), "nn.average"));
+  Value mine = copier.copy(average.getInput());
+  Value before = copier.copy(average.getBefore());
+  return builder.create<nn::AverageOp>(
+      average.getLoc(), before.getType(), mine, before, average.getCondition(),
+      builder.getStringAttr("f32"), ArrayAttr());
+}
+
+Value ParameterBuckets::replaceAverage(OpBuilder &builder,
+                                       ParameterBucket &bucket,
+                                       BucketCopier &copier) {
+  auto average = bucket.update.getGradient().getDefiningOp<nn::AverageOp>();
+  Value mean;
+  if (bucket.isCompressed) {
+    copier.map(gradientOf(bucket.update), bucket.gradient);
+    mean =
+        SignExchange(builder, bucket, average, zero)
+            .build(copier, bucket.gradient, bucket.gradients.getStorageAttr(),
+                   copier.copy(average.getBefore()), average.getCondition());
+  } else {
+    mean = addUp(builder, bucket, average, copier);
+  }
+  auto state = average.getBefore();
+  builder.create<nn::SetOp>(average.getLoc(),
+                            bucketFor(bucket, state).getSymName(), mean);
+  return mean;
+}
+
+Value ParameterBuckets::squaresOfReplicas(OpBuilder &builder,
+                                          ParameterBucket &bucket) {
+  Location loc = bucket.update.getLoc();
+  auto type = cast<RankedTensorType>(bucket.gradient.getType());
+  int64_t elements = bucket.elements * zero.ranks;
+  auto rows = TensorShardingAttr::get(
+      builder.getContext(),
+      builder.getArrayAttr({builder.getArrayAttr(zero.axes)}),
+      builder.getArrayAttr({}));
+  Value stacked = builder.create<dist::StackOp>(
+      loc, RankedTensorType::get({elements}, type.getElementType()),
+      bucket.gradient, bucket.gradients.getStorageAttr(), rows);
+  int64_t blocks = llvm::divideCeil(elements, nn::SquareSumsOp::blockSize);
+  auto sums = RankedTensorType::get({blocks}, builder.getF32Type());
+  Value squares =
+      builder.create<nn::SquareSumsOp>(loc, sums, stacked, ArrayAttr());
+  auto scaled = builder.create<nn::MapOp>(loc, sums, squares,
+                                          nn::FunctionAttr(), ArrayAttr());
+  Block &block = scaled.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  // Each gradient is a summand times `ranks`, and the mean divides by `ranks`.
+  s.create<nn::ReturnOp>(
+      ValueRange{s.mul(block.addArgument(s.getF64Type(), loc),
+                       s.real(static_cast<double>(zero.ranks)))});
+  return scaled.getOutputs()[0];
+}
