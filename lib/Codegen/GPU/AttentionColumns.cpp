@@ -112,6 +112,23 @@ Value AttentionMapper::rowsThatSee(Value key) {
   return seen;
 }
 
+/// The bits of word `word` in the rows of the layout of this thread block:
+/// those that are set in at least one row.
+Value AttentionMapper::anyRowOf(Value word) {
+  OpBuilder &b = f.builder;
+  Value part = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
+  Value bits;
+  for (int64_t i = 0; i < numLayoutRows(); ++i) {
+    Value query = i32.min(i32.add(firstRow, i * spec.block), spec.seq - 1);
+    Value row = visible.layoutRow(headOfBlock, query, part);
+    Value at = i32.add(i32.mul(row, spec.layoutWords()), word);
+    Value more = b.create<memref::LoadOp>(
+        f.loc, f.argumentBuffer(op.getLayout()), i32.toIndex(at));
+    bits = bits ? b.create<arith::OrIOp>(f.loc, bits, more).getResult() : more;
+  }
+  return bits;
+}
+
 /// Which of the thread block's columns of the layout the range of queries that
 /// begins at `query` sees: one bit for each.
 Value AttentionMapper::rowsSeenBy(Value head, Value query) {
@@ -138,6 +155,96 @@ Value AttentionMapper::rowsSeenBy(Value head, Value query) {
   return i32.bitsOfBoth(seen, possible);
 }
 
+/// The index of the lowest bit that is set in `bits`, and `bits` without it.
+std::pair<Value, Value> AttentionMapper::takeLowestBit(Value bits) {
+  OpBuilder &b = f.builder;
+  // The zeros below the lowest bit are as many as its index.
+  Value below = i32.sub(bits, i32.constant(1));
+  Value changed = b.create<arith::XOrIOp>(f.loc, bits, below);
+  Value zeros = i32.bitsOfBoth(changed, below);
+  return {b.create<math::CtPopOp>(f.loc, zeros), i32.bitsOfBoth(bits, below)};
+}
+
+Value AttentionMapper::ballot(Value condition) {
+  OpBuilder &b = f.builder;
+  return b.create<NVVM::VoteBallotOp>(f.loc, b.getI32Type(), i32.constant(-1),
+                                      condition);
+}
+
+/// Appends to the list those of the 32 ranges from range `base` on that are
+/// between columns `begin` and `end` and seen. The list has `count` elements.
+/// Returns how many it then has.
+Value AttentionMapper::listSome(Value base, Value begin, Value end,
+                                Value count) {
+  OpBuilder &b = f.builder;
+  int64_t length = rangeLength(), last = llvm::alignDown(spec.seq - 1, length);
+  Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
+  Value first = i32.mul(i32.add(base, lane), length);
+  Value seen = seenBy(i32.min(i32.max(first, 0), last));
+  Value isListed = i32.both(i32.less(first, end), i32.less(zero, seen));
+  isListed = i32.both(isListed, i32.atLeast(first, begin));
+  Value lanes = ballot(isListed);
+  Value lower =
+      b.create<LLVM::CallIntrinsicOp>(
+           f.loc, b.getI32Type(),
+           b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"), ValueRange())
+          .getResult(0);
+  auto numBits = [&](Value bits) -> Value {
+    return b.create<math::CtPopOp>(f.loc, bits);
+  };
+  Value at = i32.add(count, numBits(i32.bitsOfBoth(lanes, lower)));
+  Value entry = hasRowsOfManyBlocks() ? i32.add(first, seen) : first;
+  ifThen(isListed, [&] {
+    b.create<memref::StoreOp>(f.loc, entry, list, i32.toIndex(at));
+  });
+  return i32.add(count, numBits(lanes));
+}
+
+/// Lists the ranges between columns `begin` and `end` whose blocks are in words
+/// of the layout that are not zero. Each lane looks at a word. Returns how many
+/// ranges there are.
+Value AttentionMapper::listWords(Value begin, Value end) {
+  OpBuilder &b = f.builder;
+  int64_t ranges = spec.block / rangeLength(); // Of a block.
+  Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
+  auto wordOf = [&](Value block) {
+    return i32.div(i32.add(block, visible.firstKeyBlock()), 32);
+  };
+  Value lastWord =
+      wordOf(i32.div(i32.sub(i32.max(end, 1), i32.constant(1)), spec.block));
+  auto loop = b.create<scf::ForOp>(
+      f.loc, wordOf(i32.div(begin, spec.block)), i32.add(lastWord, 1),
+      i32.constant(warpSize), zero,
+      [&](OpBuilder &, Location, Value chunk, ValueRange carried) {
+        Value word = i32.add(chunk, lane);
+        Value bits = wordOfRows(i32.min(word, lastWord));
+        Value isAny = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ne,
+                                              bits, zero);
+        Value words =
+            ballot(i32.both(isAny, i32.less(word, i32.add(lastWord, 1))));
+        auto ofChunk = b.create<scf::ForOp>(
+            f.loc, zero, b.create<math::CtPopOp>(f.loc, words), i32.constant(1),
+            ValueRange{carried[0], words},
+            [&](OpBuilder &, Location, Value, ValueRange inner) {
+              auto [index, rest] = takeLowestBit(inner[1]);
+              Value block = i32.sub(i32.mul(i32.add(chunk, index), 32),
+                                    visible.firstKeyBlock());
+              auto ofWord = b.create<scf::ForOp>(
+                  f.loc, zero, i32.constant(32 * ranges), i32.constant(32),
+                  inner[0],
+                  [&](OpBuilder &, Location, Value part, ValueRange count) {
+                    Value base = i32.add(i32.mul(block, ranges), part);
+                    b.create<scf::YieldOp>(
+                        f.loc, listSome(base, begin, end, count[0]));
+                  });
+              b.create<scf::YieldOp>(f.loc,
+                                     ValueRange{ofWord.getResult(0), rest});
+            });
+        b.create<scf::YieldOp>(f.loc, ofChunk.getResult(0));
+      });
+  return loop.getResult(0);
+}
+
 /// Lists the ranges between columns `begin` and `end` that a row of this thread
 /// block sees. Returns how many there are. After them, the list has ranges of
 /// columns that do not exist. The first warp lists them.
@@ -149,32 +256,23 @@ Value AttentionMapper::listRanges(Value begin, Value end) {
   auto store = [&](Value entry, Value at) {
     b.create<memref::StoreOp>(f.loc, entry, list, i32.toIndex(at));
   };
-  auto count = [&](Value bits) -> Value {
-    return b.create<math::CtPopOp>(f.loc, bits);
-  };
-  Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
+  Value lane = i32.rem(thread, warpSize);
   Value number = i32.constant(listLength() - 1);
   ifThen(i32.less(warp, 1), [&] {
-    Value lower = b.create<LLVM::CallIntrinsicOp>(
-                       f.loc, b.getI32Type(),
-                       b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"),
-                       ValueRange())
-                      .getResult(0);
-    auto loop = b.create<scf::ForOp>(
-        f.loc, i32.div(begin, length),
-        i32.div(i32.add(end, length - 1), length), i32.constant(warpSize), zero,
-        [&](OpBuilder &, Location, Value base, ValueRange carried) {
-          Value first = i32.mul(i32.add(base, lane), length);
-          Value seen = seenBy(i32.min(first, last));
-          Value isListed = i32.both(i32.less(first, end), i32.less(zero, seen));
-          Value lanes = b.create<NVVM::VoteBallotOp>(
-              f.loc, b.getI32Type(), i32.constant(-1), isListed);
-          Value at = i32.add(carried[0], count(i32.bitsOfBoth(lanes, lower)));
-          Value entry = hasRowsOfManyBlocks() ? i32.add(first, seen) : first;
-          ifThen(isListed, [&] { store(entry, at); });
-          b.create<scf::YieldOp>(f.loc, i32.add(carried[0], count(lanes)));
-        });
-    Value total = loop.getResult(0);
+    Value total;
+    if (wordOfRows) {
+      total = listWords(begin, end);
+    } else {
+      auto loop = b.create<scf::ForOp>(
+          f.loc, i32.div(begin, length),
+          i32.div(i32.add(end, length - 1), length), i32.constant(warpSize),
+          i32.constant(0),
+          [&](OpBuilder &, Location, Value base, ValueRange carried) {
+            b.create<scf::YieldOp>(f.loc,
+                                   listSome(base, begin, end, carried[0]));
+          });
+      total = loop.getResult(0);
+    }
     ifThen(i32.less(lane, 2 * numRanges()),
            [&] { store(i32.constant(last + length), i32.add(total, lane)); });
     ifThen(i32.less(lane, 1), [&] { store(total, number); });
@@ -191,6 +289,8 @@ Value AttentionMapper::beginOfKeys() {
   listBegin = i32.constant(0);
   listEnd = visible.endOfSome(firstRow, rowsOfBlock());
   seenBy = [this](Value key) { return rowsThatSee(key); };
+  if (spec.layoutWords() > 1)
+    wordOfRows = [this](Value word) { return anyRowOf(word); };
   if (!isListedInParts())
     listed = listRanges(listBegin, listEnd);
   return i32.constant(0);
@@ -280,7 +380,7 @@ AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
       [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
         Value zero = i32.constant(0);
         Value count = listRanges(first, i32.min(i32.add(first, part), listEnd));
-        copy(tileAt(zero), zero);
+        ifThen(i32.less(zero, count), [&] { copy(tileAt(zero), zero); });
         commitCopies();
         b.create<scf::YieldOp>(
             loc, forTiles(zero, count, Values(carried.begin(), carried.end()),
@@ -360,16 +460,13 @@ AttentionMapper::Values AttentionMapper::computeRanges(Value place, Value stage,
       f.loc, i32.constant(0), b.create<math::CtPopOp>(f.loc, seen),
       i32.constant(1), init,
       [&](OpBuilder &, Location loc, Value, ValueRange carried) {
-        // The zeros below the lowest bit are as many as the ranges before.
-        Value rest = carried.back(), less = i32.sub(rest, i32.constant(1));
-        Value zeros = b.create<arith::XOrIOp>(loc, rest, less);
-        Value range = b.create<math::CtPopOp>(loc, i32.bitsOfBoth(zeros, less));
+        auto [range, rest] = takeLowestBit(carried.back());
         Value first =
             firstOf(loadNumber(list, i32.toIndex(i32.add(place, range))));
         Values next = compute(
             {first, rangeLength(), stage, i32.mul(range, rangeLength())},
             carried.drop_back());
-        next.push_back(i32.bitsOfBoth(rest, less));
+        next.push_back(rest);
         b.create<scf::YieldOp>(loc, next);
       });
   return Values(loop.getResults().drop_back());

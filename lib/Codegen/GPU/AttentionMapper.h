@@ -292,6 +292,11 @@ private:
   Value bitIf(Value condition, int64_t bit);
   Value rowsThatSee(Value key);
   Value rowsSeenBy(Value head, Value query);
+  Value anyRowOf(Value word);
+  std::pair<Value, Value> takeLowestBit(Value bits);
+  Value ballot(Value condition);
+  Value listSome(Value base, Value begin, Value end, Value count);
+  Value listWords(Value begin, Value end);
   Value listRanges(Value begin, Value end);
   Values forTiles(Value begin, Value end, Values init, Copy copy,
                   Compute compute);
@@ -319,6 +324,9 @@ private:
   /// the range that begins at a column.
   Value list, listed, listBegin, listEnd;
   std::function<Value(Value first)> seenBy;
+  /// If words of the layout are looked at first: the bits of one that any row
+  /// of the thread block has.
+  std::function<Value(Value word)> wordOfRows;
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;
