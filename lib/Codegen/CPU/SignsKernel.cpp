@@ -54,6 +54,8 @@ public:
   void emit(nn::UnpackSignsOp op);
 
 private:
+  void emitMean(nn::UnpackSignsOp op, int64_t elements);
+
   static constexpr int64_t unit = SignLayout::unit;
   static constexpr int64_t bits = SignLayout::bitsPerWord;
   enum Field { Count, Begin, Length, Offset, numFields };
@@ -346,14 +348,27 @@ void Signs::emit(nn::MeanSignsOp op) {
 }
 
 void Signs::emit(nn::UnpackSignsOp op) {
-  Value updates = isTrue(op.getCondition());
-  auto output = cast<RankedTensorType>(op.getOutput().getType());
+  int64_t elements =
+      cast<RankedTensorType>(op.getOutput().getType()).getNumElements();
+  // Only one of the two is done, so that a mean does not read what was before.
+  auto keep = [&] {
+    auto [from, to] = k.share(elements / unit);
+    b.forLoop(b.mul(from, unit), b.mul(to, unit), ev.laneCount(),
+              [&](Value at) {
+                TensorEvaluator::Scope scope(ev);
+                store(op.getOutput(), 0, at,
+                      ev.evaluateVector(op.getBefore(), vectorAt(at)));
+              });
+  };
+  b.ifThen(
+      isTrue(op.getCondition()), [&] { emitMean(op, elements); }, keep);
+}
+
+/// Emits the flat tensor of which nn.unpack_signs has signs and scales.
+void Signs::emitMean(nn::UnpackSignsOp op, int64_t elements) {
+  TensorEvaluator::Scope scope(ev);
   Value words = k.pointerOf(op.getWords());
   int64_t lanes = ev.laneCount();
-  auto keepOr = [&](Value at, Value x) {
-    Value before = ev.evaluateVector(op.getBefore(), vectorAt(at));
-    store(op.getOutput(), 0, at, b.select(updates, x, before));
-  };
   auto chunkOf = [&](const Chunk &chunk) {
     Value scale =
         splat(scalar(op.getScales(),
@@ -367,7 +382,7 @@ void Signs::emit(nn::UnpackSignsOp op) {
         Value x = signedBy(word, bit % bits, scale, negative);
         if (isMasked)
           x = masked(chunk, here, x);
-        keepOr(b.add(chunk.inBucket, here), x);
+        store(op.getOutput(), 0, b.add(chunk.inBucket, here), x);
       }
     };
     forUnits(chunk, unitOf, [](Value) {});
@@ -376,7 +391,7 @@ void Signs::emit(nn::UnpackSignsOp op) {
   // The padding behind the last tensor.
   const SignLayout::Tensor &last = layout.tensors.back();
   int64_t end = last.begin + last.slot;
-  auto [from, to] = k.share((output.getNumElements() - end) / unit);
+  auto [from, to] = k.share((elements - end) / unit);
   b.forLoop(b.mul(from, unit), b.mul(to, unit), lanes, [&](Value at) {
     TensorEvaluator::Scope scope(ev);
     store(op.getOutput(), 0, b.add(at, end), zeros());
