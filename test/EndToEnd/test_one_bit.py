@@ -235,6 +235,11 @@ class Sent(h.HeddleTest):
         phases = {one["phase"]: one for one in explained["programs"] if "phase" in one}
         self.assertEqual([phases[name]["from_update"] for name in ("dense", "compressed")],
                          [1, 2])
+        cluster = os.path.join(h.ROOT, "examples/clusters/1gbe.json")
+        times = [sum(line["seconds"] for line in one["communication"])
+                 for one in self.explain(binary, "--cluster", cluster)["programs"]
+                 if "phase" in one]
+        self.assertGreater(times[0], 0)
         sent = {name: {(line["axis"], line["kind"]): line["bytes_sent"]
                        for line in phase["communication"] if line["bytes_sent"]}
                 for name, phase in phases.items()}

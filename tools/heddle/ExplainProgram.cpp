@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainProgram.h"
+#include "ExplainCluster.h"
 #include "ExplainText.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/ProgramNeeds.h"
@@ -164,16 +165,20 @@ json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
   return all;
 }
 
-json driver::listPrograms(const plan::Plan &plan, int64_t rank) {
+json driver::listPrograms(const plan::Plan &plan, int64_t rank,
+                          const cost::ClusterCost *cost) {
   json all = json::array();
   for (const plan::Program &program : plan.programs) {
     json sent = json::array();
     for (const rt::TrafficLine &line :
-         rt::sumByKind(rt::countTraffic(plan, program, rank)))
+         rt::sumByKind(rt::countTraffic(plan, program, rank))) {
       sent.push_back({{"axis", line.axes},
                       {"kind", line.kind},
                       {"calls", line.calls},
                       {"bytes_sent", line.bytesSent}});
+      if (cost)
+        sent.back()["seconds"] = secondsOf(line, *cost);
+    }
     json &one = all.emplace_back(
         json{{"name", program.name},
              {"kind", plan::nameOf(program.kind)},
@@ -189,25 +194,34 @@ json driver::listPrograms(const plan::Plan &plan, int64_t rank) {
   return all;
 }
 
-void driver::printPhases(const plan::Plan &plan, int64_t rank) {
+void driver::printPhases(const plan::Plan &plan, int64_t rank,
+                         const cost::ClusterCost *cost) {
   std::vector<const plan::Program *> programs = plan.trainPrograms();
   if (programs.size() < 2)
     return;
   std::cout << "\nphases of training (memory, and bytes that rank " << rank
-            << " sends in a step)\n";
+            << " sends in a step" << (cost ? ", one after the other" : "")
+            << ")\n";
   bool countsUpdates = programs.front()->phase.countsUpdates;
   std::vector<TableRow> rows = {{"phase",
                                  countsUpdates ? "from update" : "from step",
                                  "program", "memory", "sent"}};
+  if (cost)
+    rows.front().push_back("time");
   for (const plan::Program *program : programs) {
     int64_t sent = 0;
-    for (const rt::TrafficLine &line : rt::countTraffic(plan, *program, rank))
+    double seconds = 0;
+    for (const rt::TrafficLine &line : rt::countTraffic(plan, *program, rank)) {
       sent += line.bytesSent;
+      seconds += cost ? secondsOf(line, *cost) : 0;
+    }
     rows.push_back(
         {program->phase.name, std::to_string(program->phase.from),
          program->name,
          plan::formatBytes(plan.sequences.at(program->sequence).frameBytes),
          plan::formatBytes(sent)});
+    if (cost)
+      rows.back().push_back(formatSeconds(seconds));
   }
   printTable(rows);
 }

@@ -12,6 +12,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_EXPLAINPROGRAM_H
 #define HEDDLE_TOOLS_HEDDLE_EXPLAINPROGRAM_H
 
+#include "heddle/Cost/ClusterCost.h"
 #include "heddle/PlanFormat/Plan.h"
 
 namespace heddle::driver {
@@ -46,12 +47,16 @@ std::string launchesText(const ProgramLaunches &launches);
 nlohmann::json describeProgram(const plan::Plan &plan, const std::string &name);
 
 /// Lists the programs of the plan's selected stage as JSON: name, kind, phase,
-/// memory and what rank `rank` sends in a run.
-nlohmann::json listPrograms(const plan::Plan &plan, int64_t rank);
+/// memory and what rank `rank` sends in a run; with `cost` also the seconds
+/// that this takes.
+nlohmann::json listPrograms(const plan::Plan &plan, int64_t rank,
+                            const cost::ClusterCost *cost);
 
 /// If the plan has several train programs, prints a table of them: in which
-/// steps they run, their memory, and what rank `rank` sends in a step.
-void printPhases(const plan::Plan &plan, int64_t rank);
+/// steps they run, their memory, and what rank `rank` sends in a step; with
+/// `cost` also the time that this takes.
+void printPhases(const plan::Plan &plan, int64_t rank,
+                 const cost::ClusterCost *cost);
 
 /// Prints what `describeProgram` returns.
 void printProgram(const plan::Plan &plan, const std::string &name);

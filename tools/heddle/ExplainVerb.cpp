@@ -165,7 +165,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
               {"rank", rank},
               {"stage", plan.mesh.stageOf(rank)},
               {"phases", phases},
-              {"programs", listPrograms(plan, rank)},
+              {"programs", listPrograms(plan, rank, cost)},
               {"kernels", kernels},
               {"memory",
                {{"arena", plan.memory.arenaBytes.inMemory()},
@@ -548,7 +548,7 @@ static int explain(const ExplainFlags &flags) {
   bound.print();
   drops.print();
   layouts.print();
-  printPhases(plan, rank);
+  printPhases(plan, rank, known);
   printPrograms(plan);
   return 0;
 }
