@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BlockReduce.h"
+#include "ConstantTable.h"
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -62,14 +63,10 @@ private:
   LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                        Stage body);
 
-  /// Emits a constant table of numbers in global memory.
-  Value table(KernelFrame &f, StringRef name, ArrayRef<int32_t> numbers);
-  Value at(KernelFrame &f, Value table, Value index) {
-    return f.builder.create<memref::LoadOp>(f.loc, table, ValueRange(index));
+  ConstantTable table(KernelFrame &f, StringRef name,
+                      ArrayRef<int32_t> numbers) {
+    return {f, (kernel.getSymName() + "_" + name).str(), numbers};
   }
-  /// Emits a binary search. Returns the index of the last entry of the table
-  /// that is at most `key`.
-  Value search(KernelFrame &f, Value table, int64_t last, Value key);
   /// The kernel's range of the flat tensor begins at the beginning of a unit
   /// (64 elements). Returns the index of this unit in the whole tensor.
   Value firstUnit(KernelFrame &f);
@@ -98,43 +95,6 @@ private:
 };
 } // namespace
 
-Value SegmentMapper::table(KernelFrame &f, StringRef name,
-                           ArrayRef<int32_t> numbers) {
-  OpBuilder &b = f.builder;
-  auto size = static_cast<int64_t>(numbers.size());
-  auto space = mlir::gpu::AddressSpaceAttr::get(
-      b.getContext(), mlir::gpu::AddressSpace::Global);
-  auto type = MemRefType::get({size}, b.getI32Type(),
-                              MemRefLayoutAttrInterface(), space);
-  std::string symbol = (kernel.getSymName() + "_" + name).str();
-  if (!module.lookupSymbol(symbol)) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    b.create<memref::GlobalOp>(f.loc, symbol, b.getStringAttr("private"), type,
-                               b.getI32TensorAttr(numbers), /*constant=*/true,
-                               /*alignment=*/IntegerAttr());
-  }
-  return b.create<memref::GetGlobalOp>(f.loc, type, symbol);
-}
-
-Value SegmentMapper::search(KernelFrame &f, Value table, int64_t last,
-                            Value key) {
-  OpBuilder &b = f.builder;
-  Value found = f.constant(0), end = f.constant(last);
-  for (auto step = static_cast<int64_t>(llvm::PowerOf2Ceil(last + 1) / 2); step;
-       step /= 2) {
-    Value next = f.add(found, step);
-    Value entry = at(f, table, b.create<arith::MinUIOp>(f.loc, next, end));
-    Value isBefore =
-        b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::sle, entry, key);
-    Value exists =
-        b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ule, next, end);
-    found = b.create<arith::SelectOp>(
-        f.loc, b.create<arith::AndIOp>(f.loc, isBefore, exists), next, found);
-  }
-  return found;
-}
-
 Value SegmentMapper::firstUnit(KernelFrame &f) {
   if (!first)
     return integer(f, 0);
@@ -160,19 +120,19 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
   OpBuilder &b = f.builder;
   Type i32 = b.getI32Type();
   Value slots = f.addWorkgroup({threads / warpSize}, b.getF64Type());
-  Value firstPieces = table(f, "pieces", pieces);
-  Value firstUnits = table(f, "begins", begins);
+  ConstantTable firstPieces = table(f, "pieces", pieces);
+  ConstantTable firstUnits = table(f, "begins", begins);
   Value block = f.blockId(mlir::gpu::Dimension::x);
   Value number = b.create<arith::IndexCastOp>(f.loc, i32, block);
-  Value segment = search(f, firstPieces, count(), number);
+  Value segment = firstPieces.search(count(), number);
   Value inSegment =
-      b.create<arith::SubIOp>(f.loc, number, at(f, firstPieces, segment));
+      b.create<arith::SubIOp>(f.loc, number, firstPieces.at(segment));
   Value begin = b.create<arith::AddIOp>(
-      f.loc, at(f, firstUnits, segment),
+      f.loc, firstUnits.at(segment),
       b.create<arith::MulIOp>(f.loc, inSegment, integer(f, pieceUnits)));
   Value end = b.create<arith::MinSIOp>(
       f.loc, b.create<arith::AddIOp>(f.loc, begin, integer(f, pieceUnits)),
-      at(f, firstUnits, f.add(segment, 1)));
+      firstUnits.at(f.add(segment, 1)));
   Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
   FailureOr<SmallVector<Value>> sums = forChunks(
       f, inRun(f, begin), inRun(f, end), /*isWhole=*/true, {width, threads},
@@ -193,18 +153,20 @@ LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
 /// block of one warp does this for each segment.
 LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   OpBuilder &b = f.builder;
-  Value firstPieces = table(f, "pieces", pieces), sums = pieceSums(f);
+  ConstantTable firstPieces = table(f, "pieces", pieces);
+  Value sums = pieceSums(f);
   Value segment = f.blockId(mlir::gpu::Dimension::x);
   auto bound = [&](Value of) -> Value {
     return b.create<arith::IndexCastOp>(f.loc, b.getIndexType(),
-                                        at(f, firstPieces, of));
+                                        firstPieces.at(of));
   };
   Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
   auto total = forChunks(
       f, bound(segment), bound(f.add(segment, 1)), /*isWhole=*/true,
       {1, warpSize}, zero, [&](const Chunk &chunk, ValueRange carried) {
-        return FailureOr<SmallVector<Value>>(
-            {addFloats(f, carried[0], at(f, sums, chunk.base))});
+        return FailureOr<SmallVector<Value>>({addFloats(
+            f, carried[0],
+            b.create<memref::LoadOp>(f.loc, sums, ValueRange(chunk.base)))});
       });
   Value sum = acrossBlock(f, total->front(), warpSize, {},
                           [&](Value x, Value y) { return addFloats(f, x, y); });
@@ -218,7 +180,7 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
 /// segment. Elements after the last segment become zero.
 LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   OpBuilder &b = f.builder;
-  Value firstUnits = table(f, "begins", begins);
+  ConstantTable firstUnits = table(f, "begins", begins);
   int64_t part = threads * width * accessesToScale;
   Value begin = f.mul(f.blockId(mlir::gpu::Dimension::x), part);
   Value end =
@@ -226,8 +188,8 @@ LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   auto segmentAt = [&](Value element) {
     Value place = b.create<arith::IndexCastOp>(f.loc, b.getI32Type(),
                                                f.div(element, unit));
-    return search(f, firstUnits, count(),
-                  b.create<arith::AddIOp>(f.loc, firstUnit(f), place));
+    return firstUnits.search(
+        count(), b.create<arith::AddIOp>(f.loc, firstUnit(f), place));
   };
   Value afterLast = f.add(segmentAt(f.add(end, -1)), 1);
   auto segments =
@@ -241,10 +203,10 @@ LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
   FailureOr<Value> factor = f.emitter.element(factors, {known});
   if (failed(factor))
     return failure();
-  Value from = b.create<arith::MaxSIOp>(f.loc, begin,
-                                        inRun(f, at(f, firstUnits, segment)));
-  Value to = b.create<arith::MinSIOp>(
-      f.loc, end, inRun(f, at(f, firstUnits, f.add(known, 1))));
+  Value from =
+      b.create<arith::MaxSIOp>(f.loc, begin, inRun(f, firstUnits.at(segment)));
+  Value to = b.create<arith::MinSIOp>(f.loc, end,
+                                      inRun(f, firstUnits.at(f.add(known, 1))));
   to = b.create<arith::SelectOp>(f.loc, exists, to, end);
   Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
   return forChunks(
