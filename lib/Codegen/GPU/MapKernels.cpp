@@ -70,7 +70,7 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
   case nn::Generator::Segments:
     return mapSegments(kernel, module);
   case nn::Generator::Signs:
-    return MappedKernel::no("averages in one bit for each element");
+    return mapSigns(kernel, module);
   case nn::Generator::Attention:
     return mapAttention(kernel, module, chip);
   case nn::Generator::Cache:

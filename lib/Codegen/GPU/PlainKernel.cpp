@@ -14,6 +14,7 @@
 #include "MultiplyUnit.h"
 #include "dialects/Dist/ComputeType.h"
 #include "dialects/NN/NNDialect.h"
+#include "dialects/NN/SignLayout.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/PlanFormat/PtxImage.h"
@@ -22,6 +23,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 using namespace mlir;
@@ -139,6 +141,14 @@ static std::optional<Range> rangeInCache(OpT op, Value value) {
   return std::nullopt;
 }
 
+/// The range of an operand of an operation on signs: words are any bits.
+static std::optional<Range> rangeOfSigns(Value value) {
+  if (getElementTypeOrSelf(value.getType()).isInteger(32))
+    return Range{std::numeric_limits<int32_t>::min(),
+                 std::numeric_limits<int32_t>::max()};
+  return std::nullopt;
+}
+
 /// The range in which an operation requires the elements of one of its operands
 /// to be.
 static std::optional<Range> rangeOf(OpOperand &use) {
@@ -200,6 +210,8 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       .Case<nn::TakeRateOp>([&](auto op) -> Answer {
         return value == op.getCount() ? Answer(Range{0, 100}) : std::nullopt;
       })
+      .Case<nn::MeanSignsOp, nn::UnpackSignsOp>(
+          [&](auto) { return rangeOfSigns(value); })
       .Case<nn::MapOp, nn::UpdateOp>([&](auto op) -> Answer {
         Block &body = op->getRegion(0).front();
         bool isOfBody = use.getOperandNumber() < body.getNumArguments();
@@ -211,12 +223,23 @@ static std::optional<Range> rangeOf(OpOperand &use) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+/// Returns the index of a rank's first row, if the rank has the last rows of an
+/// operation on signs. The last chunks have padding, or no elements.
+static int64_t lastRowOfSigns(Operation *op) {
+  auto mean = dyn_cast<nn::MeanSignsOp>(op);
+  int64_t rows =
+      mean ? sizeOf(mean.getWords(), 1) : sizeOf(op->getResult(0), 0);
+  return nn::signLayoutOf(op).parts - rows;
+}
+
 /// Returns the value that a scalar argument, such as the index of a layer or a
 /// micro-batch, has when the compiled program's command `check` compares the
 /// kernels. It is not 0 if possible, so that a kernel that ignores the argument
 /// gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
+    if (isa<nn::SignScalesOp, nn::PackSignsOp, nn::MeanSignsOp>(user))
+      return lastRowOfSigns(user);
     Value layer, microBatch, part;
     int64_t parts = 1;
     if (auto attention = dyn_cast<nn::AttentionOpInterface>(user)) {

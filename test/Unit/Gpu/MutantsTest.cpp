@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
+#include "SignTexts.h"
 #include "heddle/emulator/ptx/Machine.h"
 #include "gtest/gtest.h"
 
@@ -327,6 +328,14 @@ TEST_P(GpuMutants, Sums) {
                            "%y = nn.square_sums %x : (" + most + ") -> " + two,
                            "%y"),
                 {66001 * 4, 8}, GetParam()),
+        1);
+}
+
+/// Sums of f64, whose pieces several warps add.
+TEST_P(GpuMutants, SignScales) {
+  SignSizes sizes{{128, 65800, 70}, 1};
+  check(compile("sign scales", sizes.textOf(signs::scales, 1),
+                {sizes.bucket() * 4, 4, 12}, GetParam()),
         1);
 }
 

@@ -16,6 +16,7 @@
 #include "Chips.h"
 #include "GpuKernel.h"
 #include "PackedTexts.h"
+#include "SignTexts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 #include <iostream>
@@ -193,6 +194,17 @@ TEST_P(GpuSpills, PackedProducts) {
       expectNoSpill(packedText(form, rows).text, GetParam(),
                     form.name + (", " + std::to_string(rows)) + " rows");
     }
+}
+
+/// The tensors of a layer of GPT-2 124M, which eight replicas average.
+TEST_P(GpuSpills, Signs) {
+  SignSizes sizes{{1769472, 2304, 589824, 768, 2359296, 3072, 2359296}, 8};
+  const std::pair<const char *, std::string> texts[] = {
+      {"scales", signs::scales},  {"scales of chunks", signs::scalesOfChunks},
+      {"packing", signs::packed}, {"packing chunks", signs::packedChunks},
+      {"mean", signs::mean},      {"unpacking", signs::unpackedInto("2")}};
+  for (const auto &[name, text] : texts)
+    expectNoSpill(sizes.textOf(text, 1), GetParam(), name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuSpills, testing::Values("sm_80", "sm_90"));

@@ -11,6 +11,7 @@
 
 #include "../Kernels/OptimizerTexts.h"
 #include "GpuKernel.h"
+#include "SignTexts.h"
 #include "gtest/gtest.h"
 #include <cstring>
 #include <numeric>
@@ -23,7 +24,8 @@ namespace {
 /// Runs a kernel and compares what it asked for with the `least` bytes that it
 /// has to move.
 void check(const std::string &name, const std::string &text,
-           std::vector<Buffer> buffers, int64_t least, double factor = 1.2) {
+           std::vector<Buffer> buffers, int64_t least, double factor = 1.2,
+           const std::vector<int64_t> &scalars = {}) {
   SCOPED_TRACE(name);
   std::vector<Buffer *> pointers;
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
@@ -31,7 +33,7 @@ void check(const std::string &name, const std::string &text,
     pointers.push_back(&buffer);
   }
   heddle::emulator::Counters counters;
-  ASSERT_EQ(emulateKernel(text, pointers, {}, &counters), "");
+  ASSERT_EQ(emulateKernel(text, pointers, scalars, &counters), "");
   auto bytes = static_cast<double>(counters.globalBytes);
   EXPECT_GE(bytes, 0.95 * 32 * static_cast<double>(counters.globalSectors));
   EXPECT_LE(bytes, factor * static_cast<double>(least));
@@ -100,6 +102,25 @@ TEST(GpuTraffic, Segments) {
                        ") -> tensor<3xf32>",
                    "%y"),
         {{size, false}, {3, false}}, (size + 3) * 4);
+}
+
+/// What tensors have in common is looked up once for 32 words.
+TEST(GpuTraffic, Signs) {
+  SignSizes sizes{{589824, 768, 196608, 70}, 2};
+  auto buffer = [](int64_t size) { return Buffer(size, Element::F32); };
+  int64_t size = sizes.bucket(), chunks = sizes.chunks();
+  int64_t words = chunks / 32, tensors = 4;
+  check("scales", sizes.textOf(signs::scales, 1),
+        {buffer(size), buffer(1), buffer(tensors)}, (size + 1 + tensors) * 4);
+  check("packing", sizes.textOf(signs::packed, 1),
+        {buffer(size), buffer(tensors), buffer(2 * words)},
+        (2 * size + tensors + 2 * words) * 4);
+  check("mean", sizes.textOf(signs::mean, 1),
+        {buffer(2 * words), buffer(2 * tensors), buffer(chunks)},
+        (2 * words + 2 * tensors + 2 * chunks) * 4, /*factor=*/1.2, {0});
+  check("unpacking", sizes.textOf(signs::unpackedInto("2"), 1),
+        {buffer(2 * words), buffer(2 * tensors), buffer(size), buffer(1)},
+        (2 * words + 2 * tensors + size + 1) * 4);
 }
 
 /// Threads draw from the four words of a step, which are one access.
