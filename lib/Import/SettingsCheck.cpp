@@ -178,8 +178,6 @@ static std::string checkSigns(const Settings &values) {
     what = "pipeline stages";
   else if (values.tensor > 1)
     what = "tensor ranks";
-  else if (values.target != Target::X86_64)
-    what = std::string("the target ") + wordOf(values.target);
   else if (values.delayedUpdate)
     what = "delayed updates";
   else if (values.placeOptimizer != MemoryKind::Device ||

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""1-bit Adam on emulated GPUs against the CPU's ranks, which test_one_bit.py compares with
+the algorithm. Each compressed step begins at a checkpoint of the CPU: fp32 may give small
+numbers another sign, and a run that goes on from there soon has other losses."""
+
+import os
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+import test_gpu
+import test_one_bit
+
+DEFAULT = [(2, "sm_90")]
+MORE = [(2, "sm_80"), (3, "sm_90"), *((2, "sm_90", "--zero", stage) for stage in (1, 2, 3))]
+TOLERANCE = 1e-5
+
+
+class OneBitGpu(test_gpu.GpuTest):
+    def train_pair(self, ranks, target, freeze, steps, *flags):
+        """The binaries for x86-64 and for a GPU, and what the first one trains."""
+        rows = test_one_bit.ROWS * ranks
+        model, config, weights = self.make_model(vocab=97, positions=16, embed=40, heads=4,
+                                                 layers=2 if h.LONG else 1)
+        self.names = list(weights)
+        self.data, _ = self.make_tokens(rows * test_one_bit.SEQ * steps + 1,
+                                        config["vocab_size"])
+        cpu, gpu = (self.compile(model, "--batch", rows, "--seq", test_one_bit.SEQ, "--mesh",
+                                 f"data={ranks}", "--target", name, *flags, output=name,
+                                 config=test_one_bit.config_of(freeze))
+                    for name in ("x86-64", target))
+        self.saved = self.path("-".join(map(str, ("cpu", ranks, *flags))))
+        return gpu, self.train_on([cpu], steps, "--save", self.saved, "--save-every", 1,
+                                  name="cpu", ranks=ranks)
+
+    def assert_steps(self, found, expected):
+        self.assertEqual([step["step"] for step in found],
+                         [step["step"] for step in expected])
+        for own, other in zip(found, expected):
+            self.assertEqual(own["phase"], other["phase"])
+            for key in ("loss", "grad_norm"):
+                self.assert_close(own[key], other[key], TOLERANCE, (key, own["step"]))
+
+    def assert_states(self, found, expected, ranks):
+        """Where all signs are alike, the states are. In tensors with other signs, which
+        are few, the scale of the mean is another one."""
+        different = total = 0
+        for name in self.names:
+            kept = [(getattr(found, what)[name], getattr(expected, what)[name])
+                    for what in ("m", "v")]
+            kept.append((found.weights[name], expected.weights[name]))
+            if name in expected.worker:
+                scale = np.abs(expected.m[name]).max()
+                errors = [(found.worker[name], expected.worker[name]),
+                          (found.server[name], expected.server[name])]
+                signs = sum(np.sum(np.abs(own - other) > 0.1 * scale)
+                            for own, other in errors)
+                total += (ranks + 1) * expected.m[name].size
+                different += signs
+                if signs:
+                    continue
+                for own, other in errors:
+                    self.assertLessEqual(np.abs(own - other).max() / scale, 10 * TOLERANCE,
+                                         name)
+            for own, other in kept:
+                self.assert_close(own, other, TOLERANCE, name)
+        self.assertLess(different, 0.01 * total)
+
+    def check(self, ranks, target, *flags, freeze=2, steps=4):
+        gpu, expected = self.train_pair(ranks, target, freeze, steps, *flags)
+        dense = self.train_on(test_gpu.emulated(gpu), freeze + 1, name="dense", ranks=ranks)
+        self.assert_steps(dense, expected[:freeze + 1])
+        for step in range(freeze, steps):
+            out = self.path(f"gpu-{step}-" + "-".join(map(str, (ranks, target, *flags))))
+            found = self.train_on(test_gpu.emulated(gpu), step + 1, "--resume",
+                                  os.path.join(self.saved, f"step-{step:06d}"), "--save",
+                                  out, name=f"from{step}", ranks=ranks, **h.LIGHT)
+            self.assert_steps(found, expected[step:step + 1])
+            self.assert_states(*(test_one_bit.State(folder, step + 1, self.names, ranks)
+                                 for folder in (out, self.saved)), ranks)
+
+    @h.needs_mpi
+    def test_steps(self):
+        for case in DEFAULT + MORE * h.LONG:
+            with self.subTest(case=case):
+                self.check(*case)
+
+
+if __name__ == "__main__":
+    unittest.main()
