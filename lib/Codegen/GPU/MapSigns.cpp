@@ -22,172 +22,31 @@
 //===----------------------------------------------------------------------===//
 
 #include "BlockReduce.h"
-#include "ConstantTable.h"
-#include "ThreadCode.h"
-#include "dialects/NN/SignLayout.h"
+#include "SignCode.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
 using namespace mlir;
 
 namespace heddle::gpu {
 
-namespace {
+namespace signs {
 
-using nn::SignLayout;
-
-constexpr int64_t threads = 256;
-constexpr int64_t bits = SignLayout::bitsPerWord;
-static_assert(bits == warpSize, "a ballot of a warp is a word");
-/// The elements of an access of 16 bytes.
-constexpr int64_t width = 4;
-/// The lanes that share a word when each has `width` of its elements.
-constexpr int64_t lanesOfWord = bits / width;
-/// The rounds in which a warp handles its 32 words in such accesses.
-constexpr int64_t rounds = lanesOfWord;
+/// The rounds in which a warp handles its 32 words in accesses of 16 bytes.
+static constexpr int64_t rounds = lanesOfWord;
 /// How many words a warp packs between loading and storing elements.
-constexpr int64_t packedAtOnce = 8;
-/// The length in words of a piece of a tensor that a block sums.
-constexpr int64_t pieceWords = 2048;
-
-int64_t dim(Value tensor, int64_t number) {
-  return cast<RankedTensorType>(tensor.getType()).getDimSize(number);
-}
-
-/// What is known when kernels are compiled.
-struct SignTables {
-  SignTables(planir::KernelOp kernel, Operation *op);
-
-  SignLayout layout;
-  std::string prefix; ///< Of the names of tables.
-  /// For each tensor, its first word in the bucket (`begins`) and in the chunks
-  /// of a replica (`offsets`), and at last the end of all.
-  SmallVector<int32_t> begins, offsets;
-  SmallVector<int64_t> counts; ///< The elements of each tensor.
-};
-
-/// Emits the code of a thread. Integers are i32 and count words, unless stated
-/// otherwise.
-class SignCode {
-public:
-  SignCode(KernelFrame &f, const SignTables &tables)
-      : f(f), b(f.builder), c(f.builder, f.loc), layout(tables.layout),
-        tables(tables), begins(f, tables.prefix + "_begins", tables.begins),
-        offsets(f, tables.prefix + "_offsets", tables.offsets),
-        counts(f, tables.prefix + "_counts", tables.counts) {}
-
-  /// `pieces` has the first piece of each tensor, and the end of all.
-  LogicalResult emitPieces(nn::SignScalesOp op, ArrayRef<int32_t> pieces);
-  LogicalResult emitScales(nn::SignScalesOp op, ArrayRef<int32_t> pieces);
-  void emit(nn::PackSignsOp op);
-  void emit(nn::MeanSignsOp op);
-  void emit(nn::UnpackSignsOp op);
-
-private:
-  /// The place of a word in its tensor.
-  struct Place {
-    Value tensor;   ///< Of type index.
-    Value inTensor; ///< The word's index in the tensor.
-    Value valid;    ///< How many elements of the word are no padding.
-  };
-
-  int64_t numTensors() const {
-    return static_cast<int64_t>(layout.tensors.size());
-  }
-  Value next(Value tensor) { return f.add(tensor, 1); }
-  /// The words of each chunk of a tensor.
-  Value lengthOf(Value tensor) {
-    return c.sub(offsets.at(next(tensor)), offsets.at(tensor));
-  }
-  Value min(Value x, Value y) { return c.create<arith::MinSIOp>(x, y); }
-  Value less(Value x, int64_t y) { return c.less(x, y); }
-  Value select(Value condition, Value x, Value y) {
-    return c.create<arith::SelectOp>(condition, x, y);
-  }
-  /// The index, of type index, of a word's first element.
-  Value elementOf(Value word) { return f.mul(c.toIndex(word), bits); }
-  /// The index row * `columns` + column of a matrix, of type index.
-  Value inMatrix(Value row, int64_t columns, Value column) {
-    return f.add(f.mul(row, columns), column);
-  }
-  Value bufferOf(Value tensor) { return f.argumentBuffer(tensor); }
-  Value load(Value tensor, Value index) {
-    return b.create<memref::LoadOp>(f.loc, bufferOf(tensor), ValueRange(index));
-  }
-  /// The number of the chunk that a rank's row has.
-  Value numberOf(Value first, Value row) {
-    if (!first)
-      return row;
-    return c.add(
-        c.create<arith::TruncIOp>(b.getI32Type(), f.argumentScalar(first)),
-        row);
-  }
-  /// The word that a lane looks up.
-  Value ownWord() {
-    return c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), threads),
-                 c.threadId());
-  }
-  Value lane() { return c.rem(c.threadId(), warpSize); }
-  Value isTrue(Value condition) {
-    Value number = b.create<memref::LoadOp>(f.loc, bufferOf(condition));
-    return c.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, number,
-                                   c.zero(b.getF32Type()));
-  }
-  /// The value that lane `from` of the warp has.
-  Value fromLane(Value value, Value from) {
-    return b
-        .create<mlir::gpu::ShuffleOp>(f.loc, value, from, c.constant(warpSize),
-                                      mlir::gpu::ShuffleMode::IDX)
-        .getShuffleResult();
-  }
-  Value negated(Value x) { return c.create<arith::NegFOp>(x); }
-  Value isPositive(Value x) {
-    return c.create<arith::CmpFOp>(arith::CmpFPredicate::OGE, x,
-                                   c.zero(b.getF32Type()));
-  }
-
-  Value validOf(Value tensor, Value inTensor);
-  Place placeInChunk(Value inChunk, Value number);
-  Place placeInBucket(Value inBucket);
-  void packWords(nn::PackSignsOp op, Value from, Value valid, Value scale,
-                 Value &word);
-  SmallVector<Value> addSenders(nn::MeanSignsOp op, Value word, Value tensor);
-
-  /// The word of which this lane has `width` elements in a round, as the lane
-  /// that has looked it up.
-  Value lookedUpBy(int64_t round) {
-    return c.add(c.div(lane(), lanesOfWord), round * width);
-  }
-  /// The bit of the first of these elements.
-  Value firstBit() { return c.mul(c.rem(lane(), lanesOfWord), width); }
-  /// Emits, for the `width` elements of a lane, `scale` or -`scale`, as the
-  /// bits of `word` from 0 on say.
-  SmallVector<Value> signedBy(Value word, Value scale);
-  /// Stores those of the elements as one access that are no padding, and zeros
-  /// for others, in round `round`, if the words are among the `count` first.
-  void storeRound(int64_t round, int64_t count, Value valid, Value buffer,
-                  function_ref<SmallVector<Value>(Value element)> values);
-
-  KernelFrame &f;
-  OpBuilder &b;
-  ThreadCode c;
-  const SignLayout &layout;
-  const SignTables &tables;
-  ConstantTable begins, offsets, counts;
-};
-
-} // namespace
+static constexpr int64_t packedAtOnce = 8;
 
 SignTables::SignTables(planir::KernelOp kernel, Operation *op)
     : layout(nn::signLayoutOf(op)), prefix(kernel.getSymName().str()) {
-  for (const SignLayout::Tensor &tensor : layout.tensors) {
+  for (const nn::SignLayout::Tensor &tensor : layout.tensors) {
     begins.push_back(static_cast<int32_t>(tensor.begin / bits));
     offsets.push_back(static_cast<int32_t>(tensor.offset / bits));
     counts.push_back(tensor.count);
   }
-  const SignLayout::Tensor &last = layout.tensors.back();
+  const nn::SignLayout::Tensor &last = layout.tensors.back();
   begins.push_back(static_cast<int32_t>((last.begin + last.slot) / bits));
   offsets.push_back(static_cast<int32_t>(layout.words()));
 }
@@ -205,8 +64,8 @@ Value SignCode::validOf(Value tensor, Value inTensor) {
 }
 
 /// Looks up word `inChunk` of the chunks `number` of all tensors.
-SignCode::Place SignCode::placeInChunk(Value inChunk, Value number) {
-  Place place;
+SignCode::WordPlace SignCode::placeInChunk(Value inChunk, Value number) {
+  WordPlace place;
   place.tensor = offsets.search(numTensors() - 1, inChunk);
   Value before = c.create<arith::MulIOp>(number, lengthOf(place.tensor));
   place.inTensor = c.add(before, c.sub(inChunk, offsets.at(place.tensor)));
@@ -215,108 +74,12 @@ SignCode::Place SignCode::placeInChunk(Value inChunk, Value number) {
 }
 
 /// Looks up a word of the flat tensor of the bucket.
-SignCode::Place SignCode::placeInBucket(Value inBucket) {
-  Place place;
+SignCode::WordPlace SignCode::placeInBucket(Value inBucket) {
+  WordPlace place;
   place.tensor = begins.search(numTensors() - 1, inBucket);
   place.inTensor = c.sub(inBucket, begins.at(place.tensor));
   place.valid = validOf(place.tensor, place.inTensor);
   return place;
-}
-
-//===----------------------------------------------------------------------===//
-// Scales
-//===----------------------------------------------------------------------===//
-
-/// Emits the number of elements of tensor `tensor` in row `row`, as an i64.
-/// With `chunked`, a row has only one chunk of each tensor.
-static Value countInRow(KernelFrame &f, ThreadCode &c, Value count,
-                        Value length, Value number) {
-  OpBuilder &b = f.builder;
-  length = c.mul(c.wide(length), bits);
-  Value before = c.create<arith::MulIOp>(c.wide(number), length);
-  Value rest =
-      c.create<arith::MaxSIOp>(c.sub(count, before), c.zero(b.getI64Type()));
-  return c.create<arith::MinSIOp>(rest, length);
-}
-
-/// Sums the squares of a piece of a row of a tensor.
-LogicalResult SignCode::emitPieces(nn::SignScalesOp op,
-                                   ArrayRef<int32_t> pieces) {
-  Type i64 = b.getI64Type(), f64 = b.getF64Type();
-  int64_t rows = dim(op.getScales(), 0);
-  Value slots = f.addWorkgroup({threads / warpSize}, f64);
-  ConstantTable firstPieces(f, tables.prefix + "_pieces", pieces);
-  Value block = f.blockId(mlir::gpu::Dimension::x);
-  Value row = f.div(block, pieces.back());
-  Value piece = c.toI32(f.rem(block, pieces.back()));
-  Value tensor = firstPieces.search(numTensors() - 1, piece);
-  Value count = counts.at(tensor);
-  if (op.getChunked())
-    count = countInRow(f, c, count, lengthOf(tensor),
-                       numberOf(op.getFirst(), c.toI32(row)));
-  constexpr int64_t elements = pieceWords * bits;
-  Value begin = c.mul(c.wide(c.sub(piece, firstPieces.at(tensor))), elements);
-  Value end = b.create<arith::ConstantIntOp>(f.loc, elements, i64);
-  begin = min(begin, count);
-  end = min(c.add(begin, end), count);
-  Value origin = inMatrix(
-      row, dim(op.getInput(), 0) / rows,
-      elementOf(op.getChunked() ? offsets.at(tensor) : begins.at(tensor)));
-  auto element = [&](Value inTensor) {
-    return f.add(origin,
-                 c.create<arith::IndexCastOp>(b.getIndexType(), inTensor));
-  };
-  // A piece that does not exist has no elements, but the first of them would
-  // not be aligned.
-  auto sums = forChunks(
-      f, element(begin), element(end), /*isWhole=*/false, {width, threads},
-      c.zero(f64), [&](const Chunk &chunk, ValueRange carried) {
-        return sumSquares(f, op.getInput(), chunk, carried[0]);
-      });
-  if (failed(sums))
-    return failure();
-  Value total =
-      acrossBlock(f, sums->front(), threads, slots,
-                  [&](Value x, Value y) { return addFloats(f, x, y); });
-  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  f.store(total, f.scratch(0, {rows * pieces.back()}, f64), block);
-  return success();
-}
-
-/// Adds the sums of the pieces of a row of a tensor, which a block of one warp
-/// does.
-LogicalResult SignCode::emitScales(nn::SignScalesOp op,
-                                   ArrayRef<int32_t> pieces) {
-  Type f32 = b.getF32Type(), f64 = b.getF64Type();
-  int64_t rows = dim(op.getScales(), 0);
-  ConstantTable firstPieces(f, tables.prefix + "_pieces", pieces);
-  Value sums = f.scratch(0, {rows * pieces.back()}, f64);
-  Value block = f.blockId(mlir::gpu::Dimension::x);
-  Value row = f.div(block, numTensors()), tensor = f.rem(block, numTensors());
-  auto bound = [&](Value of) {
-    return inMatrix(row, pieces.back(), c.toIndex(firstPieces.at(of)));
-  };
-  auto total = forChunks(
-      f, bound(tensor), bound(next(tensor)), /*isWhole=*/true, {1, warpSize},
-      c.zero(f64), [&](const Chunk &chunk, ValueRange carried) {
-        Value sum =
-            b.create<memref::LoadOp>(f.loc, sums, ValueRange(chunk.base));
-        return FailureOr<SmallVector<Value>>({addFloats(f, carried[0], sum)});
-      });
-  Value sum = acrossBlock(f, total->front(), warpSize, {},
-                          [&](Value x, Value y) { return addFloats(f, x, y); });
-  Value count = counts.at(tensor);
-  if (op.getChunked())
-    count = countInRow(f, c, count, lengthOf(tensor),
-                       numberOf(op.getFirst(), c.toI32(row)));
-  Value one = b.create<arith::ConstantIntOp>(f.loc, 1, b.getI64Type());
-  count = c.create<arith::MaxSIOp>(count, one);
-  Value mean =
-      c.create<arith::DivFOp>(sum, c.create<arith::SIToFPOp>(f64, count));
-  Value scale = c.narrow(b.create<math::SqrtOp>(f.loc, mean), f32);
-  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
-  f.store(c.orZero(isTrue(op.getCondition()), scale), f.outputBuffer(0), block);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -351,7 +114,7 @@ void SignCode::emit(nn::PackSignsOp op) {
   Value row = c.div(chunk, sizes.chunks), number = c.rem(chunk, sizes.chunks);
   if (op.getChunked())
     number = numberOf(op.getFirst(), row);
-  Place place = placeInChunk(inChunk, number);
+  WordPlace place = placeInChunk(inChunk, number);
   // Words of padding have no elements in the bucket if they are behind the end
   // of the tensor's range.
   Value inRow = inChunk, valid = place.valid;
@@ -495,7 +258,7 @@ void SignCode::emit(nn::MeanSignsOp op) {
   Type f32 = b.getF32Type();
   Value known = min(ownWord(), c.constant(count - 1));
   Value row = c.div(known, layout.words());
-  Place place =
+  WordPlace place =
       placeInChunk(c.rem(known, layout.words()), numberOf(op.getFirst(), row));
   SmallVector<Value> sums = addSenders(op, known, place.tensor);
   Value share = b.create<arith::ConstantOp>(
@@ -530,7 +293,7 @@ void SignCode::emit(nn::UnpackSignsOp op) {
       });
   }
   b.setInsertionPointToStart(branch.thenBlock());
-  Place place = placeInBucket(min(ownWord(), c.constant(count - 1)));
+  WordPlace place = placeInBucket(min(ownWord(), c.constant(count - 1)));
   // Padding may be in no chunk. It reads the tensor's first word.
   Value inTensor = select(less(place.valid, 1), c.constant(0), place.inTensor);
   Value length = lengthOf(place.tensor);
@@ -561,18 +324,27 @@ public:
       : kernel(kernel), module(module), tables(kernel, op) {}
 
   MappedKernel map(nn::SignScalesOp op);
+  MappedKernel map(nn::PackSignsOp op) {
+    return mapWords(op, PackedWords(op, tables).total());
+  }
+  MappedKernel map(nn::MeanSignsOp op) {
+    return mapWords(op, dim(op.getOutput(), 0) / bits);
+  }
+  MappedKernel map(nn::UnpackSignsOp op) {
+    return mapWords(op, dim(op.getOutput(), 0) / bits);
+  }
+
+private:
   /// Maps an operation of which each thread looks up one of `words` words.
-  template <typename OpT> MappedKernel map(OpT op, int64_t words) {
+  template <typename OpT> MappedKernel mapWords(OpT op, int64_t words) {
+    if (words > std::numeric_limits<int32_t>::max() - threads)
+      return MappedKernel::no("averages of so many elements");
     return finish(launch("", llvm::divideCeil(words, threads), threads,
                          [&](SignCode &code) {
                            code.emit(op);
                            return success();
                          }));
   }
-
-  SignTables tables;
-
-private:
   LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                        function_ref<LogicalResult(SignCode &)> body);
   MappedKernel finish(LogicalResult result) {
@@ -581,6 +353,7 @@ private:
 
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
+  SignTables tables;
   MappedKernel mapped;
 };
 } // namespace
@@ -601,7 +374,7 @@ LogicalResult SignMapper::launch(StringRef suffix, int64_t blocks,
 MappedKernel SignMapper::map(nn::SignScalesOp op) {
   int64_t rows = dim(op.getScales(), 0);
   SmallVector<int32_t> pieces(1, 0);
-  for (const SignLayout::Tensor &tensor : tables.layout.tensors) {
+  for (const nn::SignLayout::Tensor &tensor : tables.layout.tensors) {
     int64_t words = (op.getChunked() ? tensor.chunk : tensor.slot) / bits;
     auto count = static_cast<int32_t>(llvm::divideCeil(words, pieceWords));
     pieces.push_back(pieces.back() + count);
@@ -618,6 +391,8 @@ MappedKernel SignMapper::map(nn::SignScalesOp op) {
   return finish(result);
 }
 
+} // namespace signs
+
 MappedKernel mapSigns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
   Operation *op = &kernel.getBody().front().front();
   auto isArgument = [](Value value) { return isa<BlockArgument>(value); };
@@ -625,15 +400,10 @@ MappedKernel mapSigns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
            nn::UnpackSignsOp>(op) ||
       !llvm::all_of(op->getOperands(), isArgument))
     return MappedKernel::no("something other than signs of arguments");
-  SignMapper mapper(kernel, module, op);
-  if (auto scales = dyn_cast<nn::SignScalesOp>(op))
-    return mapper.map(scales);
-  if (auto packed = dyn_cast<nn::PackSignsOp>(op))
-    return mapper.map(packed, PackedWords(packed, mapper.tables).total());
-  if (auto mean = dyn_cast<nn::MeanSignsOp>(op))
-    return mapper.map(mean, dim(mean.getOutput(), 0) / bits);
-  auto unpacked = cast<nn::UnpackSignsOp>(op);
-  return mapper.map(unpacked, dim(unpacked.getOutput(), 0) / bits);
+  signs::SignMapper mapper(kernel, module, op);
+  return llvm::TypeSwitch<Operation *, MappedKernel>(op)
+      .Case<nn::SignScalesOp, nn::PackSignsOp, nn::MeanSignsOp,
+            nn::UnpackSignsOp>([&](auto signs) { return mapper.map(signs); });
 }
 
 } // namespace heddle::gpu
