@@ -6,6 +6,7 @@
 the algorithm. Each compressed step begins at a checkpoint of the CPU: fp32 may give small
 numbers another sign, and a run that goes on from there soon has other losses."""
 
+import json
 import os
 import unittest
 
@@ -33,7 +34,7 @@ class OneBitGpu(test_gpu.GpuTest):
                                  f"data={ranks}", "--target", name, *flags, output=name,
                                  config=test_one_bit.config_of(freeze))
                     for name in ("x86-64", target))
-        self.saved = self.path("-".join(map(str, ("cpu", ranks, *flags))))
+        self.saved = self.path("-".join(map(str, ("cpu", ranks, target, *flags))))
         return gpu, self.train_on([cpu], steps, "--save", self.saved, "--save-every", 1,
                                   name="cpu", ranks=ranks)
 
@@ -70,10 +71,26 @@ class OneBitGpu(test_gpu.GpuTest):
                 self.assert_close(own, other, TOLERANCE, name)
         self.assertLess(different, 0.01 * total)
 
+    def assert_sent(self, path, gpu, freeze):
+        """After `freeze` dense steps and a compressed one, through NCCL: what the plan
+        says."""
+        sent = {program["phase"]: sum(each["bytes_sent"] for each in program["communication"])
+                for program in self.explain(gpu)["programs"] if program["kind"] == "train"}
+        self.assertLess(sent["compressed"], sent["dense"])
+        with open(path) as file:
+            counts = json.load(file)
+        self.assertEqual(counts["sent_bytes"] - counts["calls"].get("connect", 0),
+                         freeze * sent["dense"] + sent["compressed"])
+        for call in ("ncclSend", "ncclRecv", "ncclAllGather"):
+            self.assertGreater(counts["calls"].get(call, 0), 0, call)
+
     def check(self, ranks, target, *flags, freeze=2, steps=4):
         gpu, expected = self.train_pair(ranks, target, freeze, steps, *flags)
-        dense = self.train_on(test_gpu.emulated(gpu), freeze + 1, name="dense", ranks=ranks)
+        counts = self.path("counts")
+        dense = self.train_on(test_gpu.emulated(gpu), freeze + 1, name="dense", ranks=ranks,
+                              HEDDLE_EMULATE_COUNTS=counts)
         self.assert_steps(dense, expected[:freeze + 1])
+        self.assert_sent(counts, gpu, freeze)
         for step in range(freeze, steps):
             out = self.path(f"gpu-{step}-" + "-".join(map(str, (ranks, target, *flags))))
             found = self.train_on(test_gpu.emulated(gpu), step + 1, "--resume",

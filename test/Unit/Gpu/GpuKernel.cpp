@@ -17,6 +17,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <sys/mman.h>
 
 using namespace mlir;
 
@@ -113,6 +114,20 @@ bool Buffer::isFenceIntact() const {
   return true;
 }
 
+ZeroMemory::ZeroMemory(int64_t bytes)
+    : bytes(bytes),
+      address(bytes > 0
+                  ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                  : nullptr) {
+  EXPECT_NE(address, MAP_FAILED) << bytes << " bytes";
+}
+
+ZeroMemory::~ZeroMemory() {
+  if (address)
+    munmap(address, bytes);
+}
+
 static constexpr const char *chip = "sm_90";
 
 static std::string emulate(const gpu::MappedKernel &mapped,
@@ -151,12 +166,11 @@ std::string emulateKernel(const std::string &text,
   return emulate(*mapped, buffers, scalars, counters);
 }
 
-emulator::Counters countBlocks(const std::string &text,
-                               const std::vector<int64_t> &bytes,
-                               const std::vector<double> &places,
-                               unsigned launch, const std::string &matmul,
-                               int64_t filled,
-                               const std::vector<uint32_t> &words) {
+emulator::Counters
+runBlocks(const std::string &text,
+          const std::vector<std::pair<void *, int64_t>> &buffers,
+          const std::vector<double> &places, unsigned launch,
+          const std::string &matmul) {
   OwningOpRef<ModuleOp> module = parseModule(
       "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
       "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
@@ -177,24 +191,17 @@ emulator::Counters countBlocks(const std::string &text,
   for (double place : places)
     block.blocks.push_back(
         static_cast<int64_t>(place * (block.grid.count() - 1)));
-  // Of zeros that need no memory until they are touched.
-  std::vector<std::unique_ptr<void, decltype(&std::free)>> buffers;
+  ZeroMemory scratch(kernel.getScratchBytes().value_or(0));
   std::vector<void *> pointers;
   emulator::GlobalMemory memory;
-  std::vector<int64_t> sizes(bytes);
-  if (int64_t scratch = kernel.getScratchBytes().value_or(0))
-    sizes.push_back(scratch);
-  for (int64_t size : sizes) {
-    // Aligned as on a GPU.
-    constexpr uint64_t alignment = 256;
-    buffers.emplace_back(std::calloc(size + alignment, 1), &std::free);
-    auto address = reinterpret_cast<uint64_t>(buffers.back().get());
-    pointers.push_back(
-        reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
-    memory.add("buffer", pointers.back(), size);
-  }
-  for (size_t i = 0; filled >= 0 && i < sizes[filled] / sizeof(uint32_t); ++i)
-    static_cast<uint32_t *>(pointers[filled])[i] = words[i % words.size()];
+  auto add = [&](void *address, int64_t bytes) {
+    pointers.push_back(address);
+    memory.add("buffer", address, bytes);
+  };
+  for (auto [address, bytes] : buffers)
+    add(address, bytes);
+  if (scratch.bytes > 0)
+    add(scratch.address, scratch.bytes);
   for (void *&pointer : pointers)
     block.arguments.push_back(&pointer);
   emulator::Options options;
@@ -203,6 +210,24 @@ emulator::Counters countBlocks(const std::string &text,
   emulator::Counters counters;
   EXPECT_EQ(image->run(block, memory, options, &counters), "");
   return counters;
+}
+
+emulator::Counters countBlocks(const std::string &text,
+                               const std::vector<int64_t> &bytes,
+                               const std::vector<double> &places,
+                               unsigned launch, const std::string &matmul,
+                               int64_t filled,
+                               const std::vector<uint32_t> &words) {
+  std::vector<std::unique_ptr<ZeroMemory>> owned;
+  std::vector<std::pair<void *, int64_t>> buffers;
+  for (int64_t size : bytes) {
+    owned.push_back(std::make_unique<ZeroMemory>(size));
+    buffers.emplace_back(owned.back()->address, size);
+  }
+  for (size_t i = 0; filled >= 0 && i < bytes[filled] / sizeof(uint32_t); ++i)
+    static_cast<uint32_t *>(owned[filled]->address)[i] =
+        words[i % words.size()];
+  return runBlocks(text, buffers, places, launch, matmul);
 }
 
 emulator::Counters countFirstBlock(const std::string &text,

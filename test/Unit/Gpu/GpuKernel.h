@@ -71,6 +71,25 @@ std::string emulateKernel(const std::string &text,
                           std::vector<int64_t> scalars = {},
                           heddle::emulator::Counters *counters = nullptr);
 
+/// Memory of zeros that begins at a page. It takes no memory of the machine
+/// until it is touched, so that it may be larger than that.
+struct ZeroMemory {
+  explicit ZeroMemory(int64_t bytes);
+  ZeroMemory(const ZeroMemory &) = delete;
+  ~ZeroMemory();
+
+  int64_t bytes;
+  void *address; ///< Null if there are no bytes.
+};
+
+/// Runs some blocks of one of the kernel's launches, for sm_90, on buffers of
+/// these addresses and sizes; `places` as for `countBlocks`.
+emulator::Counters
+runBlocks(const std::string &text,
+          const std::vector<std::pair<void *, int64_t>> &buffers,
+          const std::vector<double> &places, unsigned launch = 0,
+          const std::string &matmul = "ieee");
+
 /// What some blocks of one of the kernel's launches do, for sm_90, on buffers
 /// of zeros of these sizes; products in f32 with --matmul `matmul`. `places`:
 /// where in the grid they are, from 0, the first block, to 1, the last one.

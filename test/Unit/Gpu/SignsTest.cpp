@@ -95,4 +95,46 @@ TEST(GpuSigns, Conditions) {
   }
 }
 
+/// The last blocks of a bucket of more than 2^32 elements.
+TEST(GpuSigns, LargeBuckets) {
+  constexpr int64_t first = int64_t(1) << 32;
+  SignSizes sizes{{first, 100, 3000}, 2};
+  constexpr int64_t begin = first + 128;
+  int64_t words = sizes.chunks() / 32;
+  ZeroMemory x(sizes.bucket() * 4), packs(2 * words * 4), own(2 * 3 * 4);
+  auto *element = static_cast<float *>(x.address);
+  auto *word = static_cast<uint32_t *>(packs.address);
+  auto *scale = static_cast<float *>(own.address);
+  // The second chunk of the last tensor has 1464 elements, in 46 words.
+  constexpr int64_t chunk = 1536, rest = 3000 - chunk;
+  scale[2] = 0.5;
+  element[begin + chunk + 35] = -2;
+  runBlocks(
+      sizes.textOf(packed, 1),
+      {{x.address, x.bytes}, {own.address, 12}, {packs.address, packs.bytes}},
+      {1});
+  const uint32_t *last = word + 2 * words - chunk / 32;
+  EXPECT_EQ(last[0], 0xffffffffU);
+  EXPECT_EQ(last[1], 0xfffffff7U);
+  EXPECT_EQ(last[rest / 32], (1U << rest % 32) - 1);
+  EXPECT_EQ(last[rest / 32 + 1], 0U);
+  EXPECT_EQ(element[begin + chunk + 34], -0.5F);
+  EXPECT_EQ(element[begin + chunk + 35], -1.5F);
+  EXPECT_EQ(element[begin + 3000], 0.0F);
+  // Back, with other scales.
+  ZeroMemory condition(4);
+  *static_cast<float *>(condition.address) = 1;
+  scale[5] = 3;
+  runBlocks(sizes.textOf(unpackedInto("2"), 1),
+            {{packs.address, packs.bytes},
+             {own.address, own.bytes},
+             {x.address, x.bytes},
+             {condition.address, 4}},
+            {1});
+  EXPECT_EQ(element[begin + chunk + 34], 3.0F);
+  EXPECT_EQ(element[begin + chunk + 35], -3.0F);
+  EXPECT_EQ(element[begin + 2999], 3.0F);
+  EXPECT_EQ(element[begin + 3000], 0.0F);
+}
+
 } // namespace

@@ -123,6 +123,17 @@ TEST(GpuTraffic, Signs) {
         (2 * words + 2 * tensors + size + 1) * 4);
 }
 
+/// An H200 executes about 50 instructions of a warp in the time in which its
+/// memory moves the 260 bytes of a word and its elements.
+TEST(GpuTraffic, InstructionsOfPacking) {
+  SignSizes sizes{{589824, 768, 196608}, 2};
+  int64_t size = sizes.bucket() * 4, words = 2 * sizes.chunks() / 32;
+  auto counters =
+      countFirstBlock(sizes.textOf(signs::packed, 1), {size, 3 * 4, words * 4});
+  constexpr uint64_t wordsOfBlock = 256;
+  EXPECT_LE(sumOf(counters), 30 * wordsOfBlock);
+}
+
 /// Threads draw from the four words of a step, which are one access.
 TEST(GpuTraffic, Dropout) {
   std::string type = "tensor<64x768xbf16>";
