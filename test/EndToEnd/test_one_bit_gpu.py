@@ -91,6 +91,7 @@ class OneBitGpu(test_gpu.GpuTest):
                               HEDDLE_EMULATE_COUNTS=counts)
         self.assert_steps(dense, expected[:freeze + 1])
         self.assert_sent(counts, gpu, freeze)
+        self.assertIn("kernels agree", h.run([*test_gpu.emulated(gpu), "check"]).stdout)
         for step in range(freeze, steps):
             out = self.path(f"gpu-{step}-" + "-".join(map(str, (ranks, target, *flags))))
             found = self.train_on(test_gpu.emulated(gpu), step + 1, "--resume",
