@@ -394,6 +394,27 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.scale_segments", "%x: tensor<128xf32>, %f: tensor<2xf32>",
        "nn.scale_segments %x by %f {segments = array<i64: 64, 64>} : "
        "(tensor<128xf32>, tensor<2xf32>) -> tensor<128xf32>"},
+      {"nn.average", "%x: tensor<64xf32>, %m: tensor<64xf32>, %if: tensor<f32>",
+       "nn.average %x else %m if %if wire \"f32\" : (tensor<64xf32>, "
+       "tensor<64xf32>, tensor<f32>) -> tensor<64xf32>"},
+      {"nn.sign_scales", "%x: tensor<256xf32>, %if: tensor<f32>",
+       "nn.sign_scales %x if %if parts 2 {counts = array<i64: 40, 64>} : "
+       "(tensor<256xf32>, tensor<f32>) -> tensor<2x2xf32>"},
+      {"nn.pack_signs", "%x: tensor<256xf32>, %a: tensor<2x2xf32>",
+       "nn.pack_signs %x scales %a parts 2 {counts = array<i64: 40, 64>} : "
+       "(tensor<256xf32>, tensor<2x2xf32>) -> (tensor<2x2x4xi32>, "
+       "tensor<256xf32>)"},
+      {"nn.mean_signs",
+       "%w: tensor<2x1x4xi32>, %a: tensor<2x2xf32>, %e: tensor<128xf32>",
+       "nn.mean_signs %w scales %a to %e parts 2 {counts = array<i64: 40, 64>} "
+       ": (tensor<2x1x4xi32>, tensor<2x2xf32>, tensor<128xf32>) -> "
+       "tensor<128xf32>"},
+      {"nn.unpack_signs",
+       "%w: tensor<2x1x4xi32>, %a: tensor<2x2xf32>, %m: tensor<128xf32>, %if: "
+       "tensor<f32>",
+       "nn.unpack_signs %w scales %a else %m if %if parts 2 {counts = "
+       "array<i64: 40, 64>} : (tensor<2x1x4xi32>, tensor<2x2xf32>, "
+       "tensor<128xf32>, tensor<f32>) -> tensor<128xf32>"},
       {"nn.advance_power", "%p: tensor<f64>, %if: tensor<f32>",
        "nn.advance_power %p by 0.9 if %if : (tensor<f64>, tensor<f32>) -> "
        "(tensor<f64>, tensor<f32>)"},
