@@ -267,7 +267,8 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
     if (found == settings.origins.end() ||
         found->second.kind != Origin::Kind::Flag)
       continue;
-    for (auto why : {whyTraining, whyNothingTrains, whyNoCache, whyNotDynamic})
+    for (auto why : {whyTraining, whyNothingTrains, whyNoCache, whyNotDynamic,
+                     whyNotCompressed})
       if (field.whyIdle == why && *why(settings.values) &&
           named.insert(found->second.text).second) {
         std::string &flags = idle[why(settings.values)];

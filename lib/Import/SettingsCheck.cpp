@@ -12,6 +12,7 @@
 #include "SettingsMerge.h"
 #include "heddle/Settings/Batch.h"
 #include "heddle/Settings/LossScale.h"
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
@@ -180,6 +181,8 @@ static std::string checkSigns(const Settings &values) {
     what = "tensor ranks";
   else if (values.delayedUpdate)
     what = "delayed updates";
+  else if (std::count(values.keep.begin(), values.keep.end(), "grads"))
+    what = "--keep grads";
   else if (values.placeOptimizer != MemoryKind::Device ||
            values.placeGradients != MemoryKind::Device ||
            values.placeParameters != MemoryKind::Device)

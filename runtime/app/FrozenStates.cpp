@@ -49,23 +49,42 @@ std::set<std::string>
 heddle::rt::errorsThatBegin(const plan::Plan &plan,
                             const io::Checkpoint &checkpoint, bool all) {
   std::set<std::string> begun;
+  bool isSaved = false, fits = true;
   for (const State &state : plan.states) {
     if (!plan::holdsErrors(state.name))
       continue;
+    begun.insert(state.name);
     const plan::WeightSlice piece = sourcesOf(plan, state).front();
     const io::TensorInfo *found = checkpoint.optimizer.find(piece.tensor);
-    if (all || (found && found->shape != piece.shape))
-      begun.insert(state.name);
+    isSaved |= found != nullptr;
+    fits &= found && found->shape == piece.shape;
   }
-  return begun;
+  // The order of errors depends on the ranks, also where their number does not.
+  return all || (isSaved && !fits) ? begun : std::set<std::string>();
+}
+
+void heddle::rt::requireMoments(const plan::Plan &plan, int64_t updates,
+                                bool begin) {
+  for (const plan::Program *program : plan.trainPrograms())
+    if (begin && program->phase.countsUpdates && program->phase.from > 1 &&
+        program->phase.from <= updates + 1)
+      fail("H0335",
+           "the run is in the phase " + program->phase.name + " after " +
+               std::to_string(updates) +
+               " updates, in which the second moment does not change: it "
+               "cannot begin at zero",
+           "resume with what the optimizer has kept, or compile with a phase "
+           "that begins later, such as --freeze-step " +
+               std::to_string(2 * updates));
 }
 
 void heddle::rt::warnOfOtherRanks() {
   Diagnostic begun;
   begun.code = "H0414";
-  begun.message = "the checkpoint has the errors of what other ranks sent "
-                  "compressed: those of this run begin at zero";
-  begun.help = "go on with as many ranks as before to keep them";
+  begun.message = "the checkpoint has the errors of what other ranks, or ranks "
+                  "with other buckets, sent compressed: those of this run "
+                  "begin at zero";
+  begun.help = "go on with the mesh, --zero and --group of before to keep them";
   warn(begun);
 }
 

@@ -29,11 +29,15 @@ std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
                                const plan::Plan &plan);
 
 /// Returns the states with the errors of compressed averages that begin at
-/// zero: with `all` each of them, otherwise those of which the checkpoint has
-/// the errors of another number of ranks.
+/// zero: with `all` each of them. Otherwise none, or each of them if some do
+/// not fit, as of another number of ranks or with other buckets.
 std::set<std::string> errorsThatBegin(const plan::Plan &plan,
                                       const io::Checkpoint &checkpoint,
                                       bool all);
+/// Throws H0335 if states of the optimizer begin at zero (`begin`) in a phase
+/// of the training after the first, in which moments do not change any more.
+void requireMoments(const plan::Plan &plan, int64_t updates, bool begin);
+
 /// Warns that such errors start from zero.
 void warnOfOtherRanks();
 

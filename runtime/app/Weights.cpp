@@ -546,6 +546,8 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
     const plan::Plan &plan = job.plan();
     auto frozen =
         resetOptimizer ? std::set<std::string>() : frozenIn(checkpoint, plan);
+    requireMoments(plan, checkpoint.state.updates.updates(),
+                   resetOptimizer || !frozen.empty());
     if (!frozen.empty() && job.isFirst())
       warnOfFrozen(frozen);
     std::set<std::string> begun =

@@ -18,7 +18,7 @@ import test_traffic
 
 SEQ, VOCAB, CLIP, DECAY, EPS, RATE = 16, 97, 0.8, 0.1, 1e-5, 3e-3
 BETAS = (0.9, 0.99)
-MODEL = dict(vocab=VOCAB, positions=SEQ, embed=40, layers=2, heads=4)
+MODEL = dict(vocab=VOCAB, positions=SEQ + 8, embed=40, layers=2, heads=4)
 ROWS = 2  # Of each rank.
 # A number this small beside the scale may get another sign in fp32.
 UNSURE = 1e-4
@@ -151,8 +151,9 @@ class OneBit(h.HeddleTest):
             now = after.m[name] + np.mean(after.worker[name], axis=0) + after.server[name]
             most = max(np.abs(was).max(), np.abs(after.worker[name]).max(), scale)
             self.assertLess(np.abs(was - now).max() / most, 2e-6, name)
-        # The gradient of a bias of keys is zero but for rounding.
-        self.assertLess(skipped, 0.01 * sum(grad.size for grad in grads[0].values()))
+        # Positions behind the sequence have no gradient, biases of keys none but for
+        # rounding.
+        self.assertLess(skipped, 0.02 * sum(grad.size for grad in grads[0].values()))
         return norm
 
     def check(self, ranks, steps, freeze, *flags, **model):
@@ -169,7 +170,8 @@ class OneBit(h.HeddleTest):
                 self.assertLessEqual(h.relative(log[step - 1]["grad_norm"], norm), 1e-5)
                 for name in names:
                     p = before.weights[name].astype(float).reshape(-1)
-                    update = after.m[name] / (np.sqrt(after.v[name]) + EPS) + DECAY * p
+                    m = np.where((after.v[name] > 0) | (step <= freeze), after.m[name], 0)
+                    update = m / (np.sqrt(after.v[name]) + EPS) + DECAY * p
                     self.assert_close(after.weights[name].reshape(-1), p - RATE * update,
                                       1e-6, name)
 
@@ -196,6 +198,9 @@ class OneBit(h.HeddleTest):
         reset = self.train(self.binary, self.data, 8, "--resume", folder,
                            "--reset-error-feedback", ranks=2, name="reset")
         self.assertEqual(reset[0]["loss"], log[6]["loss"])
+        said = h.run_ranks(2, [self.binary, "train", "--data", self.data, "--steps", 9,
+                               "--resume", folder, "--reset-optimizer"], 3)
+        self.assertIn("error[H0335]", said.stderr)
         self.assertNotEqual(reset[1]["loss"], log[7]["loss"])
 
     def test_other_ranks(self):
@@ -207,7 +212,7 @@ class OneBit(h.HeddleTest):
                             "--threads", 1, config=config_of(4), output="four")
         said = h.run_ranks(4, [four, "train", "--data", self.data, "--steps", 8,
                                "--resume", folder, "--save", self.path("four-out")])
-        self.assertIn("errors of what other ranks sent compressed", said.stderr)
+        self.assertIn("warning[H0414]", said.stderr)
         dense = config_of(4)
         dense["optimizer"]["type"] = "AdamW"
         del dense["optimizer"]["params"]["freeze_step"]

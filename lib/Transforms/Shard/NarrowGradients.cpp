@@ -198,7 +198,9 @@ struct NarrowGradients
     FloatType sent = dist::wireType(strategy, Builder(&getContext()));
     bool once = !config::sumsGradients(strategy) &&
                 mesh->getSize(dist::AxisRole::Pipeline) == 1;
-    if (!isKeptIn(sent, strategy) || !once ||
+    // With signs, small tensors are reduced after the check for overflows.
+    bool mayOverflow = sent.isF16() && config::sendsSigns(strategy.optimizer);
+    if (!isKeptIn(sent, strategy) || !once || mayOverflow ||
         shard::ReplicaAxes(*mesh).ranks == 1)
       return;
     Narrower narrower(model, sent);

@@ -202,10 +202,15 @@ Value ParameterBuckets::addUp(OpBuilder &builder, ParameterBucket &bucket,
                               nn::AverageOp average, BucketCopier &copier) {
   // The map is linear in the gradient, so the mean over replicas is what it
   // computes from the sum.
-  copier.map(gradientOf(bucket.update),
-             reshard(builder, bucket.gradient,
-                     bucket.gradients.getStorageAttr(),
-                     zero.flat(bucket.tensor, false), "nn.average"));
+  Value sum = bucket.gradient;
+  auto whole = zero.flat(bucket.tensor, false);
+  // In f32: the condition of the update is known, and must not overflow now.
+  if (TensorShardingAttr from = bucket.gradients.getStorageAttr();
+      from && from != whole)
+    sum = builder.create<dist::ReshardOp>(
+        average.getLoc(), sum.getType(), sum, from, whole,
+        builder.getStringAttr("nn.average"), TypeAttr(), DenseI64ArrayAttr());
+  copier.map(gradientOf(bucket.update), sum);
   Value mine = copier.copy(average.getInput());
   Value before = copier.copy(average.getBefore());
   return builder.create<nn::AverageOp>(

@@ -84,7 +84,7 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
       for (nn::StepOp step : steps)
         update(model, step, nullptr);
     } else if (steps.size() > 1) {
-      steps[1].emitError("H0909: the optimizer has phases of its own, so the "
+      steps[1].emitError("H0108: the optimizer has phases of its own, so the "
                          "model can have only one train program");
       signalPassFailure();
     } else if (!steps.empty()) {

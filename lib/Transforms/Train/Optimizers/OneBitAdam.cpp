@@ -12,7 +12,8 @@
 //   p -= lr (m / (sqrt(v) + eps) + weight_decay p)
 //
 // Afterwards v does not change, and m is the mean of beta1 m + (1 - beta1) g
-// over the replicas, each with its own g, which they send as signs.
+// over the replicas, each with its own g, which they send as signs. Where v is
+// 0, m counts as 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +50,11 @@ static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
 
 static Value updateFrozen(nn::Scalars &s, const train::Element &x,
                           const dist::Strategy &strategy) {
-  return step(s, x, x.states[0], x.states[1], strategy);
+  // An element that has had no gradient, such as a position behind the end of
+  // sequences, has v = 0. Its sign would give it a step of scale / eps.
+  Value isTrained = s.isGreater(x.states[1], s.real(0));
+  Value m = s.select(isTrained, x.states[0], s.real(0));
+  return step(s, x, m, x.states[1], strategy);
 }
 
 train::Optimizer train::oneBitAdam(const dist::Strategy &strategy) {
