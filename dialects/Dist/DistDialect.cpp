@@ -156,7 +156,8 @@ LogicalResult StackOp::verify() {
   auto out = llvm::cast<RankedTensorType>(getOutput().getType());
   bool isFlat = in.getRank() == 1 && out.getRank() == 1 &&
                 in.getElementType() == out.getElementType();
-  if (!isFlat || out.getDimSize(0) % in.getDimSize(0) != 0)
+  if (!isFlat || in.getDimSize(0) == 0 ||
+      out.getDimSize(0) % in.getDimSize(0) != 0)
     return emitOpError("stacks ") << in << " to " << out;
   if (!getTo().getUnreduced().empty())
     return emitOpError("gives a partial sum");

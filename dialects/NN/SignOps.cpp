@@ -77,6 +77,8 @@ LogicalResult AverageOp::verify() {
       getBefore().getType() != getOutput().getType())
     return emitOpError("gives ")
            << getOutput().getType() << " for " << getInput().getType();
+  if (failed(verifyShape(*this, getCondition(), {}, "condition")))
+    return failure();
   if (getWire() != "sign1" && getWire() != "f32")
     return emitOpError("has the unknown wire format ") << getWireAttr();
   return success();
@@ -89,6 +91,8 @@ template <typename OpT> static LogicalResult verifyParts(OpT op) {
     return op.emitOpError("needs a bucket, or the counts of elements");
   if (static_cast<int64_t>(op.getParts()) < 1)
     return op.emitOpError("needs at least one part");
+  if (op.getCounts() && op.getCounts()->empty())
+    return op.emitOpError("has no tensor");
   if (op.getCounts() &&
       llvm::any_of(*op.getCounts(), [](int64_t count) { return count < 1; }))
     return op.emitOpError("has a tensor without elements");
@@ -115,6 +119,8 @@ static int64_t dim(Value value, int64_t number) {
 /// buckets, or chunks.
 static LogicalResult verifyRows(Operation *op, const SignLayout &layout,
                                 Value input, int64_t rows, bool isChunked) {
+  if (rows < 1 || layout.tensors.empty())
+    return op->emitOpError("has no rows, or no tensor");
   const SignLayout::Tensor &last = layout.tensors.back();
   int64_t elements = tensorOf(input).getNumElements();
   int64_t row = isChunked ? layout.elements : last.begin + last.slot;

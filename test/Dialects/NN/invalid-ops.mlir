@@ -689,6 +689,22 @@ nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
 // -----
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op has no tensor}}
+  %0 = nn.sign_scales %p if %c parts 2 {counts = array<i64>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<0xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op has no rows, or no tensor}}
+  %0 = nn.sign_scales %p if %c parts 2 {counts = array<i64: 5>} : (tensor<0xf32>, tensor<f32>) -> tensor<0x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
   // expected-error @+1 {{'nn.sign_scales' op needs a bucket, or the counts of elements}}
   %0 = nn.sign_scales %p if %c parts 2 : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   nn.return
