@@ -50,8 +50,8 @@ def NN_AverageOp : NN_NonDifferentiableOp<"average",
 }
 
 /// An operation on the chunks of a bucket's tensors. `counts` has the elements
-/// of each tensor; until the spmd phase, `bucket` stands for it. `parts` is the
-/// number D of chunks of each tensor.
+/// of each tensor. Before the spmd phase, `bucket` names the tensors instead.
+/// `parts` is the number D of chunks of each tensor.
 class NN_SignOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_NonDifferentiableOp<mnemonic, !con(args,
         (ins OptionalAttr<FlatSymbolRefAttr>:$bucket,

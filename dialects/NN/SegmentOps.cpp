@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/NNDialect.h"
+#include "BucketMembers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -19,24 +19,12 @@ using namespace heddle::nn;
 // Segments
 //===----------------------------------------------------------------------===//
 
-template <typename OpT> static BucketOp bucketOf(OpT op) {
-  auto model = op->template getParentOfType<ModelOp>();
-  return model && op.getBucketAttr()
-             ? dyn_cast_or_null<BucketOp>(
-                   SymbolTable::lookupSymbolIn(model, op.getBucketAttr()))
-             : BucketOp();
-}
-
 template <typename OpT> static SmallVector<int64_t> sizesOf(OpT op) {
   if (op.getSegments())
     return llvm::to_vector(*op.getSegments());
-  SmallVector<int64_t> sizes;
-  BucketOp bucket = bucketOf(op);
-  for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
-    auto state = cast<StateOp>(
-        SymbolTable::lookupSymbolIn(bucket->getParentOp(), member));
-    sizes.push_back(paddedElements(state.getTensorType().getNumElements()));
-  }
+  SmallVector<int64_t> sizes = elementsOfMembers(op);
+  for (int64_t &size : sizes)
+    size = paddedElements(size);
   return sizes;
 }
 
@@ -105,14 +93,6 @@ static LogicalResult verifyCount(OpT op, Value perSegment) {
     return success();
   return op.emitOpError("has ")
          << count << " segments, and numbers of type " << type << " for them";
-}
-
-template <typename OpT> static LogicalResult verifyBucketUse(OpT op) {
-  if (!op.getBucket() || !op->template getParentOfType<ModelOp>())
-    return success();
-  if (!bucketOf(op))
-    return op.emitOpError("refers to unknown bucket ") << op.getBucketAttr();
-  return success();
 }
 
 LogicalResult SegmentSumsOp::verify() {

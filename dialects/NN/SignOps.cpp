@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BucketMembers.h"
 #include "SignLayout.h"
 #include "VerifyShape.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,25 +38,9 @@ SignLayout::SignLayout(ArrayRef<int64_t> counts, int64_t parts)
   }
 }
 
-template <typename OpT> static BucketOp bucketOf(OpT op) {
-  auto model = op->template getParentOfType<ModelOp>();
-  return model && op.getBucketAttr()
-             ? dyn_cast_or_null<BucketOp>(
-                   SymbolTable::lookupSymbolIn(model, op.getBucketAttr()))
-             : BucketOp();
-}
-
 template <typename OpT> static SmallVector<int64_t> countsOf(OpT op) {
-  if (op.getCounts())
-    return llvm::to_vector(*op.getCounts());
-  SmallVector<int64_t> counts;
-  BucketOp bucket = bucketOf(op);
-  for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
-    counts.push_back(cast<StateOp>(SymbolTable::lookupSymbolIn(
-                                       bucket->getParentOp(), member))
-                         .getTensorType()
-                         .getNumElements());
-  return counts;
+  return op.getCounts() ? llvm::to_vector(*op.getCounts())
+                        : elementsOfMembers(op);
 }
 
 template <typename OpT> static SignLayout layoutOf(OpT op) {
@@ -103,12 +88,9 @@ template <typename OpT> static bool knowsLayout(OpT op) {
   return op.getCounts() || bucketOf(op);
 }
 
-template <typename OpT> static LogicalResult verifyBucketUse(OpT op) {
-  if (!op.getBucket() || !op->template getParentOfType<ModelOp>())
-    return success();
-  if (!bucketOf(op))
-    return op.emitOpError("refers to unknown bucket ") << op.getBucketAttr();
-  return op.verify();
+/// Checks the bucket that an operation names, and what depends on its members.
+template <typename OpT> static LogicalResult verifyMembers(OpT op) {
+  return success(succeeded(verifyBucketUse(op)) && succeeded(op.verify()));
 }
 
 static int64_t dim(Value value, int64_t number) {
@@ -132,6 +114,13 @@ static LogicalResult verifyRows(Operation *op, const SignLayout &layout,
                                  << " elements, and takes " << input.getType();
 }
 
+/// Verifies that `scales` has a scale for each tensor in each of `rows` rows.
+static LogicalResult verifyScales(Operation *op, const SignLayout &layout,
+                                  Value scales, int64_t rows) {
+  auto tensors = static_cast<int64_t>(layout.tensors.size());
+  return verifyShape(op, scales, {rows, tensors}, "scales");
+}
+
 LogicalResult SignScalesOp::verify() {
   if (failed(verifyParts(*this)))
     return failure();
@@ -143,8 +132,7 @@ LogicalResult SignScalesOp::verify() {
     return success();
   SignLayout layout = layoutOf(*this);
   int64_t rows = dim(getScales(), 0);
-  if (failed(verifyShape(*this, getScales(),
-                         {rows, int64_t(layout.tensors.size())}, "scales")))
+  if (failed(verifyScales(*this, layout, getScales(), rows)))
     return failure();
   return verifyRows(*this, layout, getInput(), rows, getChunked());
 }
@@ -163,8 +151,7 @@ LogicalResult PackSignsOp::verify() {
   int64_t rows = dim(getWords(), 0), chunks = getChunked() ? 1 : layout.parts;
   if (failed(verifyShape(*this, getWords(), {rows, chunks, layout.words()},
                          "words")) ||
-      failed(verifyShape(*this, getScales(),
-                         {rows, int64_t(layout.tensors.size())}, "scales")))
+      failed(verifyScales(*this, layout, getScales(), rows)))
     return failure();
   return verifyRows(*this, layout, getInput(), rows, getChunked());
 }
@@ -183,9 +170,7 @@ LogicalResult MeanSignsOp::verify() {
   int64_t rows = dim(getWords(), 1);
   if (failed(verifyShape(*this, getWords(),
                          {layout.parts, rows, layout.words()}, "words")) ||
-      failed(verifyShape(*this, getScales(),
-                         {layout.parts, int64_t(layout.tensors.size())},
-                         "scales")))
+      failed(verifyScales(*this, layout, getScales(), layout.parts)))
     return failure();
   return verifyRows(*this, layout, getError(), rows, /*isChunked=*/true);
 }
@@ -201,24 +186,22 @@ LogicalResult UnpackSignsOp::verify() {
   SignLayout layout = layoutOf(*this);
   if (failed(verifyShape(*this, getWords(), {layout.parts, 1, layout.words()},
                          "words")) ||
-      failed(verifyShape(*this, getScales(),
-                         {layout.parts, int64_t(layout.tensors.size())},
-                         "scales")))
+      failed(verifyScales(*this, layout, getScales(), layout.parts)))
     return failure();
   return verifyRows(*this, layout, getOutput(), 1, /*isChunked=*/false);
 }
 
 LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyBucketUse(*this);
+  return verifyMembers(*this);
 }
 LogicalResult PackSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyBucketUse(*this);
+  return verifyMembers(*this);
 }
 LogicalResult MeanSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyBucketUse(*this);
+  return verifyMembers(*this);
 }
 LogicalResult UnpackSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyBucketUse(*this);
+  return verifyMembers(*this);
 }
 
 //===----------------------------------------------------------------------===//

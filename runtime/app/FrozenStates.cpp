@@ -23,8 +23,10 @@ std::string heddle::rt::checkpointPrefix(const State &state) {
   return state.name.substr(state.parameter.size() + 1) + ".";
 }
 
-std::set<std::string> heddle::rt::frozenIn(const io::Checkpoint &checkpoint,
-                                           const plan::Plan &plan) {
+/// Returns the parameters that were frozen in the run that wrote the
+/// checkpoint.
+static std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
+                                      const plan::Plan &plan) {
   std::set<std::string> frozen, trained, wanted, found;
   for (const plan::Stage &stage : plan.stages)
     for (const State &state : stage.states) {
@@ -45,9 +47,10 @@ std::set<std::string> heddle::rt::frozenIn(const io::Checkpoint &checkpoint,
   return found == wanted ? frozen : std::set<std::string>();
 }
 
-std::set<std::string>
-heddle::rt::errorsThatBegin(const plan::Plan &plan,
-                            const io::Checkpoint &checkpoint, bool all) {
+/// Returns the states with errors that begin at zero: with `all` each of them,
+/// otherwise none, or each of them if some do not fit.
+static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
+                                             const plan::Plan &plan, bool all) {
   std::set<std::string> begun;
   bool isSaved = false, fits = true;
   for (const State &state : plan.states) {
@@ -63,10 +66,10 @@ heddle::rt::errorsThatBegin(const plan::Plan &plan,
   return all || (isSaved && !fits) ? begun : std::set<std::string>();
 }
 
-void heddle::rt::requireMoments(const plan::Plan &plan, int64_t updates,
-                                bool begin) {
+/// Checks that the run is in a phase in which moments change.
+static void requireMoments(const plan::Plan &plan, int64_t updates) {
   for (const plan::Program *program : plan.trainPrograms())
-    if (begin && program->phase.countsUpdates && program->phase.from > 1 &&
+    if (program->phase.countsUpdates && program->phase.from > 1 &&
         program->phase.from <= updates + 1)
       fail("H0335",
            "the run is in the phase " + program->phase.name + " after " +
@@ -78,7 +81,7 @@ void heddle::rt::requireMoments(const plan::Plan &plan, int64_t updates,
                std::to_string(2 * updates));
 }
 
-void heddle::rt::warnOfOtherRanks() {
+static void warnOfOtherRanks() {
   Diagnostic begun;
   begun.code = "H0414";
   begun.message = "the checkpoint has the errors of what other ranks, or ranks "
@@ -88,7 +91,7 @@ void heddle::rt::warnOfOtherRanks() {
   warn(begun);
 }
 
-void heddle::rt::warnOfFrozen(const std::set<std::string> &frozen) {
+static void warnOfFrozen(const std::set<std::string> &frozen) {
   Diagnostic begun;
   begun.code = "H0415";
   begun.message = std::to_string(frozen.size()) +
@@ -98,4 +101,21 @@ void heddle::rt::warnOfFrozen(const std::set<std::string> &frozen) {
                   ": what the optimizer keeps of them begins at zero";
   begun.help = "--reset-optimizer lets it begin at zero for all parameters";
   warn(begun);
+}
+
+FirstValues heddle::rt::firstValuesIn(const io::Checkpoint &checkpoint,
+                                      const plan::Plan &plan,
+                                      bool resetOptimizer, bool resetErrors,
+                                      bool warns) {
+  FirstValues begun;
+  if (!resetOptimizer)
+    begun.parameters = frozenIn(checkpoint, plan);
+  if (resetOptimizer || !begun.parameters.empty())
+    requireMoments(plan, checkpoint.state.updates.updates());
+  begun.errors = errorsThatBegin(checkpoint, plan, resetErrors);
+  if (warns && !begun.parameters.empty())
+    warnOfFrozen(begun.parameters);
+  if (warns && !begun.errors.empty() && !resetErrors)
+    warnOfOtherRanks();
+  return begun;
 }

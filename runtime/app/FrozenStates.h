@@ -22,27 +22,24 @@ namespace heddle::rt {
 /// calls it `<parameter>.exp_avg`.
 std::string checkpointPrefix(const plan::State &state);
 
-/// Returns the parameters that were frozen in the run that wrote the
-/// checkpoint: the checkpoint has optimizer states of other parameters, but not
-/// of these.
-std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
-                               const plan::Plan &plan);
+/// What of the optimizer begins with its first values when a run resumes from a
+/// checkpoint, although the other states go on.
+struct FirstValues {
+  /// Parameters that were frozen in the run that wrote the checkpoint: it has
+  /// optimizer states of other parameters, but not of these.
+  std::set<std::string> parameters;
+  /// States with the errors of compressed averages.
+  std::set<std::string> errors;
+};
 
-/// Returns the states with the errors of compressed averages that begin at
-/// zero: with `all` each of them. Otherwise none, or each of them if some do
-/// not fit, as of another number of ranks or with other buckets.
-std::set<std::string> errorsThatBegin(const plan::Plan &plan,
-                                      const io::Checkpoint &checkpoint,
-                                      bool all);
-/// Throws H0335 if states of the optimizer begin at zero (`begin`) in a phase
-/// of the training after the first, in which moments do not change any more.
-void requireMoments(const plan::Plan &plan, int64_t updates, bool begin);
-
-/// Warns that such errors start from zero.
-void warnOfOtherRanks();
-
-/// Warns that the optimizer states of the parameters `frozen` start from zero.
-void warnOfFrozen(const std::set<std::string> &frozen);
+/// Finds what begins with its first values. If `resetOptimizer`, all does, and
+/// the result has only errors. Errors begin if `resetErrors`, or if some do not
+/// fit, as of another number of ranks or with other buckets. If `warns`, warns
+/// of what the user has not asked for (H0414, H0415). Throws H0335 if moments
+/// would begin in a phase in which they do not change any more.
+FirstValues firstValuesIn(const io::Checkpoint &checkpoint,
+                          const plan::Plan &plan, bool resetOptimizer,
+                          bool resetErrors, bool warns);
 
 } // namespace heddle::rt
 

@@ -544,21 +544,14 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
     UploadRing ring = makeRing(job);
     makeStates(job, ring, &checkpoint.model);
     const plan::Plan &plan = job.plan();
-    auto frozen =
-        resetOptimizer ? std::set<std::string>() : frozenIn(checkpoint, plan);
-    requireMoments(plan, checkpoint.state.updates.updates(),
-                   resetOptimizer || !frozen.empty());
-    if (!frozen.empty() && job.isFirst())
-      warnOfFrozen(frozen);
-    std::set<std::string> begun =
-        errorsThatBegin(plan, checkpoint, resetErrors);
-    if (!begun.empty() && !resetErrors && job.isFirst())
-      warnOfOtherRanks();
+    const FirstValues begun = firstValuesIn(checkpoint, plan, resetOptimizer,
+                                            resetErrors, job.isFirst());
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (isOfWeights(state) || frozen.count(state.parameter))
+      if (isOfWeights(state) || begun.parameters.count(state.parameter))
         continue;
-      if (state.checkpointed && !resetOptimizer && !begun.count(state.name))
+      if (state.checkpointed && !resetOptimizer &&
+          !begun.errors.count(state.name))
         resumeState(job, ring, i, checkpoint);
       else if (hasFirstValue(state))
         initialize(job, ring, i, state);

@@ -151,7 +151,7 @@ class OneBit(h.HeddleTest):
             now = after.m[name] + np.mean(after.worker[name], axis=0) + after.server[name]
             most = max(np.abs(was).max(), np.abs(after.worker[name]).max(), scale)
             self.assertLess(np.abs(was - now).max() / most, 2e-6, name)
-        # Positions behind the sequence have no gradient, biases of keys none but for
+        # Positions after the sequence have no gradient, biases of keys none but for
         # rounding.
         self.assertLess(skipped, 0.02 * sum(grad.size for grad in grads[0].values()))
         return norm

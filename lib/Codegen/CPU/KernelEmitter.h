@@ -61,7 +61,7 @@ struct KernelEmitter {
   }
 
   /// The address of a constant array with these values. `name` is the end of
-  /// its symbol, behind the function's.
+  /// its symbol, after the function's.
   mlir::Value makeTable(llvm::ArrayRef<int64_t> values, llvm::StringRef name);
   /// The sum of the squares of the elements `begin` to `end` of the flat tensor
   /// `input`, as f64. Both are multiples of `flatUnit`.

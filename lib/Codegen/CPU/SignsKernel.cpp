@@ -388,7 +388,7 @@ void Signs::emitMean(nn::UnpackSignsOp op, int64_t elements) {
     forUnits(chunk, unitOf, [](Value) {});
   };
   forChunks(1, layout.parts, /*isChunked=*/false, chunkOf);
-  // The padding behind the last tensor.
+  // The padding after the last tensor.
   const SignLayout::Tensor &last = layout.tensors.back();
   int64_t end = last.begin + last.slot;
   auto [from, to] = k.share((elements - end) / unit);

@@ -285,7 +285,7 @@ static Values lowerUnpackSigns(nn::UnpackSignsOp op,
             [&](ScalarBuilder &s, Args x) -> Value {
               SignPlaces places(s, layout, /*isChunked=*/false);
               auto place = places.of(places.position(0), Value());
-              // Padding behind a tensor may be in no chunk.
+              // Padding after a tensor may be in no chunk.
               Value chunk = places.select(place.exists, place.chunk, s.i64(0));
               Value at = places.select(place.exists, place.bit, s.i64(0));
               Value scale =

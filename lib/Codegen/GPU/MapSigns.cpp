@@ -86,7 +86,7 @@ SignCode::WordPlace SignCode::placeInBucket(Value inBucket) {
 // Packing
 //===----------------------------------------------------------------------===//
 
-/// The words that nn.pack_signs writes, and the padding behind the last tensor
+/// The words that nn.pack_signs writes, and the padding after the last tensor
 /// of a row, of which it writes only the errors.
 namespace {
 struct PackedWords {
@@ -101,7 +101,7 @@ struct PackedWords {
   int64_t rows, chunks;
   int64_t rowWords; ///< The words of the elements of a row.
   int64_t count;    ///< The words of the result.
-  int64_t padding;  ///< The words behind the last tensor of each row.
+  int64_t padding;  ///< The words after the last tensor of each row.
 };
 } // namespace
 
@@ -115,7 +115,7 @@ void SignCode::emit(nn::PackSignsOp op) {
   if (op.getChunked())
     number = numberOf(op.getFirst(), row);
   WordPlace place = placeInChunk(inChunk, number);
-  // Words of padding have no elements in the bucket if they are behind the end
+  // Words of padding have no elements in the bucket if they are after the end
   // of the tensor's range.
   Value inRow = inChunk, valid = place.valid;
   if (!op.getChunked()) {
@@ -126,10 +126,10 @@ void SignCode::emit(nn::PackSignsOp op) {
   Value from = c.add(c.mul(row, sizes.rowWords), inRow);
   if (sizes.padding > 0) {
     Value isKnown = less(own, sizes.count);
-    Value behind = c.sub(own, c.constant(sizes.count));
+    Value after = c.sub(own, c.constant(sizes.count));
     Value origin =
-        c.add(c.mul(c.div(behind, sizes.padding), sizes.rowWords),
-              c.add(c.rem(behind, sizes.padding), tables.begins.back()));
+        c.add(c.mul(c.div(after, sizes.padding), sizes.rowWords),
+              c.add(c.rem(after, sizes.padding), tables.begins.back()));
     from = select(isKnown, from, origin);
     valid = select(isKnown, valid, c.constant(0));
   }

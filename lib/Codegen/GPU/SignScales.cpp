@@ -57,8 +57,8 @@ LogicalResult SignCode::emitPieces(nn::SignScalesOp op,
     return f.add(origin,
                  c.create<arith::IndexCastOp>(b.getIndexType(), inTensor));
   };
-  // A tensor may end inside of an access. The elements behind it do not count.
-  // A piece behind the end begins where it ends.
+  // A tensor may end inside of an access. The elements after it do not count.
+  // A piece after the end begins where the tensor ends.
   auto sums = forChunks(
       f, element(begin), element(end), /*isWhole=*/false, {width, threads},
       c.zero(f64), [&](const Chunk &chunk, ValueRange carried) {

@@ -21,6 +21,27 @@ using namespace heddle;
 using namespace heddle::shard;
 using dist::TensorShardingAttr;
 
+/// The sharding of a tensor of rank `rank` of which replicas split the
+/// dimension `dim`; negative: none.
+static TensorShardingAttr sharded(const ZeroStorage &zero, int64_t rank,
+                                  int64_t dim) {
+  Builder builder(zero.context);
+  SmallVector<Attribute> dims(rank, builder.getArrayAttr({}));
+  if (dim >= 0)
+    dims[dim] = builder.getArrayAttr(zero.axes);
+  return TensorShardingAttr::get(zero.context, builder.getArrayAttr(dims),
+                                 builder.getArrayAttr({}));
+}
+
+/// Stacks what each replica has of a flat value.
+static Value stack(OpBuilder &builder, Location loc, const ZeroStorage &zero,
+                   Value value, TensorShardingAttr from) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return builder.create<dist::StackOp>(
+      loc, type.clone({type.getDimSize(0) * zero.ranks}), value, from,
+      sharded(zero, 1, 0));
+}
+
 namespace {
 
 /// Builds the exchange of one bucket's average. A rank's summand of a partial
@@ -31,14 +52,12 @@ public:
                nn::AverageOp average, const ZeroStorage &zero)
       : builder(builder), bucket(bucket), average(average), zero(zero),
         loc(average.getLoc()), layout(countsOf(bucket), zero.ranks),
-        segments(FlatSymbolRefAttr::get(bucket.values.getSymNameAttr())) {
-    axes = builder.getArrayAttr(zero.axes);
-  }
+        segments(FlatSymbolRefAttr::get(bucket.values.getSymNameAttr())) {}
 
   /// The mean of what replicas compute by the average's map from their own
   /// gradients; `before` if nothing is updated. `copier` has the operands.
-  Value build(BucketCopier &copier, Value gradient, TensorShardingAttr from,
-              Value before, Value condition);
+  Value build(BucketCopier &copier, Value gradient, Value before,
+              Value condition);
 
 private:
   static SmallVector<int64_t> countsOf(const ParameterBucket &bucket) {
@@ -52,27 +71,11 @@ private:
   RankedTensorType tensorOf(ArrayRef<int64_t> shape, Type element) {
     return RankedTensorType::get(shape, element);
   }
-  /// The sharding of a tensor of rank `rank` of which replicas split the
-  /// dimension `dim`; negative: none.
-  TensorShardingAttr sharded(int64_t rank, int64_t dim) {
-    SmallVector<Attribute> dims(rank, builder.getArrayAttr({}));
-    if (dim >= 0)
-      dims[dim] = axes;
-    return TensorShardingAttr::get(builder.getContext(),
-                                   builder.getArrayAttr(dims),
-                                   builder.getArrayAttr({}));
-  }
-  Value stack(Value value, TensorShardingAttr from) {
-    auto type = cast<RankedTensorType>(value.getType());
-    return builder.create<dist::StackOp>(
-        loc, tensorOf({type.getDimSize(0) * zero.ranks}, type.getElementType()),
-        value, from, sharded(1, 0));
-  }
   Value reshard(Value value, int64_t from, int64_t to) {
     auto type = cast<RankedTensorType>(value.getType());
     return builder.create<dist::ReshardOp>(
-        loc, type, value, sharded(type.getRank(), from),
-        sharded(type.getRank(), to), builder.getStringAttr("nn.average"),
+        loc, type, value, sharded(zero, type.getRank(), from),
+        sharded(zero, type.getRank(), to), builder.getStringAttr("nn.average"),
         TypeAttr(), DenseI64ArrayAttr());
   }
   /// Reads the errors `what` of the bucket, of which each replica has
@@ -91,7 +94,6 @@ private:
   Location loc;
   nn::SignLayout layout;
   FlatSymbolRefAttr segments;
-  ArrayAttr axes;
 };
 
 } // namespace
@@ -105,7 +107,7 @@ Value SignExchange::readErrors(StringRef what, int64_t elements) {
     OpBuilder before(bucket.values);
     auto state =
         before.create<nn::StateOp>(loc, name, nn::StateRole::Optimizer, type);
-    state.setStorageAttr(sharded(1, 0));
+    state.setStorageAttr(sharded(zero, 1, 0));
     state.setHeld(nn::Holding::Replica);
     state.setCheckpointed(true);
     state.setInitAttr(nn::InitAttr::get(
@@ -133,12 +135,13 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
     auto type = cast<RankedTensorType>(mine.getType());
     inputs.push_back(type.getRank() == 0
                          ? mine
-                         : stack(mine, wholeSharding(builder.getContext(), 1)));
+                         : stack(builder, loc, zero, mine,
+                                 wholeSharding(builder.getContext(), 1)));
   }
   auto update = builder.create<nn::UpdateOp>(
       loc, error.getType(), "error_feedback", error,
-      stack(gradient, bucket.gradients.getStorageAttr()), ValueRange(), inputs,
-      condition, nullptr);
+      stack(builder, loc, zero, gradient, bucket.gradients.getStorageAttr()),
+      ValueRange(), inputs, condition, nullptr);
   Block &block = update.getBody().emplaceBlock();
   nn::Scalars s(loc, builder.getContext());
   s.setInsertionPointToEnd(&block);
@@ -158,8 +161,7 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
   return update.getOutputs()[0];
 }
 
-Value SignExchange::build(BucketCopier &copier, Value gradient,
-                          TensorShardingAttr from, Value before,
+Value SignExchange::build(BucketCopier &copier, Value gradient, Value before,
                           Value condition) {
   int64_t ranks = zero.ranks, words = layout.words();
   auto tensors = static_cast<int64_t>(layout.tensors.size());
@@ -225,10 +227,9 @@ Value ParameterBuckets::replaceAverage(OpBuilder &builder,
   Value mean;
   if (bucket.isCompressed) {
     copier.map(gradientOf(bucket.update), bucket.gradient);
-    mean =
-        SignExchange(builder, bucket, average, zero)
-            .build(copier, bucket.gradient, bucket.gradients.getStorageAttr(),
-                   copier.copy(average.getBefore()), average.getCondition());
+    mean = SignExchange(builder, bucket, average, zero)
+               .build(copier, bucket.gradient, copier.copy(average.getBefore()),
+                      average.getCondition());
   } else {
     mean = addUp(builder, bucket, average, copier);
   }
@@ -241,15 +242,9 @@ Value ParameterBuckets::replaceAverage(OpBuilder &builder,
 Value ParameterBuckets::squaresOfReplicas(OpBuilder &builder,
                                           ParameterBucket &bucket) {
   Location loc = bucket.update.getLoc();
-  auto type = cast<RankedTensorType>(bucket.gradient.getType());
+  Value stacked = stack(builder, loc, zero, bucket.gradient,
+                        bucket.gradients.getStorageAttr());
   int64_t elements = bucket.elements * zero.ranks;
-  auto rows = TensorShardingAttr::get(
-      builder.getContext(),
-      builder.getArrayAttr({builder.getArrayAttr(zero.axes)}),
-      builder.getArrayAttr({}));
-  Value stacked = builder.create<dist::StackOp>(
-      loc, RankedTensorType::get({elements}, type.getElementType()),
-      bucket.gradient, bucket.gradients.getStorageAttr(), rows);
   int64_t blocks = llvm::divideCeil(elements, nn::SquareSumsOp::blockSize);
   auto sums = RankedTensorType::get({blocks}, builder.getF32Type());
   Value squares =

@@ -20,7 +20,7 @@ namespace heddle::test {
 struct SignSizes {
   std::vector<int64_t> counts;
   int64_t parts;
-  int64_t padding = 0; ///< Elements behind the last tensor of each row.
+  int64_t padding = 0; ///< Elements after the last tensor of each row.
 
   int64_t bucket() const; ///< The elements of a row that is a bucket.
   int64_t chunks() const; ///< The elements of a row of chunks.

@@ -104,7 +104,7 @@ TEST(GpuTraffic, Segments) {
         {{size, false}, {3, false}}, (size + 3) * 4);
 }
 
-/// What tensors have in common is looked up once for 32 words.
+/// A warp looks up the tensors of 32 words at once.
 TEST(GpuTraffic, Signs) {
   SignSizes sizes{{589824, 768, 196608, 70}, 2};
   auto buffer = [](int64_t size) { return Buffer(size, Element::F32); };

@@ -50,7 +50,7 @@ static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
 
 static Value updateFrozen(nn::Scalars &s, const train::Element &x,
                           const dist::Strategy &strategy) {
-  // An element that has had no gradient, such as a position behind the end of
+  // An element that has had no gradient, such as a position after the end of
   // sequences, has v = 0. Its sign would give it a step of scale / eps.
   Value isTrained = s.isGreater(x.states[1], s.real(0));
   Value m = s.select(isTrained, x.states[0], s.real(0));
