@@ -9,12 +9,17 @@ from another sign soon has other losses."""
 
 import json
 import os
+import sys
 import unittest
 
 import numpy as np
 
+import deepspeed_sources
 import heddle_test as h
 import test_traffic
+
+ORACLES = os.path.join(h.ROOT, "test", "Oracles")
+sys.path.insert(0, ORACLES)
 
 SEQ, VOCAB, CLIP, DECAY, EPS, RATE = 16, 97, 0.8, 0.1, 1e-5, 3e-3
 BETAS = (0.9, 0.99)
@@ -222,6 +227,37 @@ class OneBit(h.HeddleTest):
                    self.path("adamw-out"), ranks=2, name="adamw")
         self.train(self.binary, self.data, 10, "--resume", self.path("adamw-out"),
                    ranks=2, name="back")
+
+
+@h.needs_torch
+@h.needs_mpi
+class Recorded(h.HeddleTest):
+    """Beside DeepSpeed's own class, on tensors that neither pads."""
+
+    def test_losses(self):
+        import record_one_bit as r
+
+        with open(r.RECORD) as file:
+            recorded = json.load(file)["losses"]
+        config, weights, tokens = r.make_inputs()
+        h.write_model(self.path("model"), config, weights, "transformer.")
+        h.write_tokens(self.path("tokens.bin"), tokens)
+        binary = self.compile(
+            self.path("model"), "--batch", r.RANKS * r.ROWS, "--seq", SEQ, "--mesh",
+            f"data={r.RANKS}", "--threads", 1, config={
+                "gradient_clipping": 0, "optimizer": {
+                    "type": "OneBitAdam",
+                    "params": {**r.PARAMS, "freeze_step": r.DENSE}}})
+        log = self.train(binary, self.path("tokens.bin"), r.STEPS, ranks=r.RANKS)
+        self.assertEqual(len(log), len(recorded))
+        for step, (line, loss) in enumerate(zip(log, recorded), 1):
+            limit = 5e-6 if step <= r.DENSE + 1 else 5e-5
+            self.assertLess(h.relative(line["loss"], loss), limit, step)
+
+    @h.long_only
+    def test_record_is_of_the_class(self):
+        place = deepspeed_sources.find(self, ["0.19.6"])[0]
+        h.run([sys.executable, os.path.join(ORACLES, "record_one_bit.py"), place, "--check"])
 
 
 @h.needs_mpi
