@@ -232,13 +232,13 @@ class OneBit(h.HeddleTest):
 @h.needs_torch
 @h.needs_mpi
 class Recorded(h.HeddleTest):
-    """Beside DeepSpeed's own class, on tensors that neither pads."""
+    """Beside DeepSpeed's own classes, on tensors that neither pads."""
 
-    def test_losses(self):
+    def check(self, name):
         import record_one_bit as r
 
         with open(r.RECORD) as file:
-            recorded = json.load(file)["losses"]
+            recorded = json.load(file)[name]
         config, weights, tokens = r.make_inputs()
         h.write_model(self.path("model"), config, weights, "transformer.")
         h.write_tokens(self.path("tokens.bin"), tokens)
@@ -246,16 +246,18 @@ class Recorded(h.HeddleTest):
             self.path("model"), "--batch", r.RANKS * r.ROWS, "--seq", SEQ, "--mesh",
             f"data={r.RANKS}", "--threads", 1, config={
                 "gradient_clipping": 0, "optimizer": {
-                    "type": "OneBitAdam",
-                    "params": {**r.PARAMS, "freeze_step": r.DENSE}}})
+                    "type": name, "params": {**r.SHARED, **r.RUNS[name]}}})
         log = self.train(binary, self.path("tokens.bin"), r.STEPS, ranks=r.RANKS)
         self.assertEqual(len(log), len(recorded))
         for step, (line, loss) in enumerate(zip(log, recorded), 1):
             limit = 5e-6 if step <= r.DENSE + 1 else 5e-5
             self.assertLess(h.relative(line["loss"], loss), limit, step)
 
+    def test_one_bit_adam(self):
+        self.check("OneBitAdam")
+
     @h.long_only
-    def test_record_is_of_the_class(self):
+    def test_record_is_of_the_classes(self):
         place = deepspeed_sources.find(self, ["0.19.6"])[0]
         h.run([sys.executable, os.path.join(ORACLES, "record_one_bit.py"), place, "--check"])
 

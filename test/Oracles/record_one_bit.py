@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-# Records runs of DeepSpeed's 1-bit Adam.
+# Records runs of DeepSpeed's optimizers that send signs.
 #
 # Part of the Heddle project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """record_one_bit.py DIR_OR_TARBALL [--check]
 
-Trains a small GPT-2 in fp32 on two ranks with OnebitAdam of DeepSpeed's sources and
-writes the losses of its updates to one_bit.json. With --check compares the file with
-what the class gives.
+Trains a small GPT-2 in fp32 on two ranks with OnebitAdam, ZeroOneAdam and OnebitLamb of
+DeepSpeed's sources, and writes the losses of their updates to one_bit.json. With --check
+compares the file with what the classes give.
 
-The class and its CompressedBackend are executed as they are. Ranks are threads. What
+The classes and their CompressedBackend are executed as they are. Ranks are threads. What
 neither has without a GPU is replaced: the collectives, by copies between the threads,
 and the kernel that packs bits, by numpy's. The first call of `step` is a dry run that
-changes no parameter, so it gets the first batch, and the second call gets it again."""
+changes no parameter but counts. It gets the first batch, the second call gets it again,
+and the count is set back in between."""
 
 import importlib.util
 import json
@@ -35,13 +36,23 @@ import heddle_test as h  # noqa: E402
 import oracle  # noqa: E402
 
 RECORD = os.path.join(FOLDER, "one_bit.json")
-SOURCES = ("deepspeed/runtime/comm/utils.py", "deepspeed/runtime/comm/compressed.py",
-           "deepspeed/runtime/fp16/onebit/adam.py")
+SOURCES = [f"deepspeed/runtime/{name}.py" for name in (
+    "comm/utils", "comm/compressed", "fp16/onebit/adam", "fp16/onebit/zoadam",
+    "fp16/onebit/lamb")]
 RANKS, ROWS, SEQ, STEPS, DENSE = 2, 2, 16, 30, 10
 # Every tensor is a multiple of 64 elements for each rank: DeepSpeed's scales count
 # padding, Heddle's do not. Every element has a gradient.
 MODEL = {"vocab": 128, "positions": SEQ, "embed": 128, "layers": 1, "heads": 4}
-PARAMS = {"lr": 3e-4, "betas": [0.9, 0.99], "eps": 1e-6, "weight_decay": 0.0}
+SHARED = {"betas": [0.9, 0.99], "weight_decay": 0.0}
+# By the names that ds_config.json has for them.
+RUNS = {"OneBitAdam": {"lr": 3e-4, "eps": 1e-6, "freeze_step": DENSE},
+        "ZeroOneAdam": {"lr": 3e-4, "eps": 1e-6, "var_freeze_step": 17,
+                        "var_update_scaler": 4, "local_step_scaler": 4,
+                        "local_step_clipper": 3},
+        "OneBitLamb": {"lr": 3e-3, "eps": 1e-6, "freeze_step": DENSE, "coeff_beta": 0.8,
+                       "factor_threshold": 0.2}}
+CLASSES = {"OneBitAdam": ("adam", "OnebitAdam"), "ZeroOneAdam": ("zoadam", "ZeroOneAdam"),
+           "OneBitLamb": ("lamb", "OnebitLamb")}
 LIMIT = 1e-5  # Of a loss that is computed again, on another processor.
 
 
@@ -95,16 +106,19 @@ class Packer:
 
 
 def load(package, ranks):
-    """The class OnebitAdam, in a directory or an archive of sources."""
+    """The modules of the classes, in a directory or an archive of sources."""
     accelerator = mock.MagicMock()
     accelerator.current_device_name.return_value = "cpu"
     imported = {name: mock.MagicMock() for name in (
         "deepspeed", "deepspeed.comm", "deepspeed.accelerator", "deepspeed.ops",
         "deepspeed.ops.op_builder", "deepspeed.runtime", "deepspeed.runtime.comm",
-        "deepspeed.utils", "deepspeed.utils.logging", "deepspeed.utils.torch")}
+        "deepspeed.runtime.utils", "deepspeed.utils", "deepspeed.utils.torch")}
     imported["deepspeed"].comm = imported["deepspeed.comm"] = ranks
     imported["deepspeed.accelerator"].get_accelerator = lambda: accelerator
     imported["deepspeed.ops.op_builder"].PackbitsBuilder = Packer
+    # No parameter is empty.
+    imported["deepspeed.runtime.utils"].filter_empty_parameters = lambda params: params
+    modules = {}
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(package)
         if root.is_file():
@@ -120,7 +134,8 @@ def load(package, ranks):
             spec = importlib.util.spec_from_file_location(name, root / source)
             sys.modules[name] = module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-        return module.OnebitAdam
+            modules[name.rpartition(".")[2]] = module
+        return modules
 
 
 def make_inputs():
@@ -131,17 +146,16 @@ def make_inputs():
             h.random_tokens(rows * SEQ * STEPS + 1, MODEL["vocab"], 5))
 
 
-def train(kind, ranks, rank, losses):
+def train(kind, params, ranks, rank, losses):
     ranks.own.rank = rank
     config, weights, tokens = make_inputs()
     model = oracle.Gpt2(config, weights, torch.float32)
     engine = types.SimpleNamespace(mpu=None, local_rank=rank,
                                    enable_backward_allreduce=True)
-    # freeze_step counts the dry run.
-    optimizer = kind(model.parameters(), engine, freeze_step=DENSE + 1,
-                     comm_backend_name="compressed", **PARAMS)
-    for step in [0, *range(STEPS)]:
-        ids, labels = h.batch(tokens, step, RANKS * ROWS, SEQ)
+    optimizer = kind(model.parameters(), engine, comm_backend_name="compressed",
+                     **SHARED, **params)
+    for step in [-1, *range(STEPS)]:
+        ids, labels = h.batch(tokens, max(step, 0), RANKS * ROWS, SEQ)
         own = slice(rank * ROWS, (rank + 1) * ROWS)
         optimizer.zero_grad()
         loss, _ = model.loss(ids[own], labels[own])
@@ -150,30 +164,42 @@ def train(kind, ranks, rank, losses):
             for parameter in model.parameters():
                 parameter.grad = torch.stack(ranks.exchange(parameter.grad)).mean(0)
         optimizer.step()
-        losses[rank].append(loss.item())
+        if step < 0:
+            for state in optimizer.state.values():
+                state["step"] = 0
+        else:
+            losses[rank].append(loss.item())
 
 
-def main():
-    ranks = Threads()
+def run(modules, ranks, name):
+    """The mean losses of the two ranks in each update."""
+    file, kind = CLASSES[name]
     losses = [[] for _ in range(RANKS)]
-    kind = load(sys.argv[1], ranks)
-    threads = [threading.Thread(target=train, args=(kind, ranks, rank, losses))
+    threads = [threading.Thread(target=train, args=(
+        getattr(modules[file], kind), RUNS[name], ranks, rank, losses))
                for rank in range(RANKS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    # Without the dry run.
-    means = np.mean(losses, axis=0)[1:]
+    return np.mean(losses, axis=0)
+
+
+def main():
+    ranks = Threads()
+    modules = load(sys.argv[1], ranks)
+    found = {name: run(modules, ranks, name) for name in RUNS}
     if "--check" not in sys.argv:
         with open(RECORD, "w") as file:
-            json.dump({"losses": [round(loss, 9) for loss in means]}, file, indent=1)
+            json.dump({name: [round(loss, 9) for loss in losses]
+                       for name, losses in found.items()}, file, indent=1)
             file.write("\n")
         return
     with open(RECORD) as file:
-        recorded = np.array(json.load(file)["losses"])
-    if np.abs(recorded / means - 1).max() > LIMIT:
-        sys.exit(f"{RECORD} is not what {sys.argv[1]} gives")
+        recorded = json.load(file)
+    for name, losses in found.items():
+        if np.abs(np.array(recorded[name]) / losses - 1).max() > LIMIT:
+            sys.exit(f"{RECORD} is not what {name} of {sys.argv[1]} gives")
 
 
 if __name__ == "__main__":
