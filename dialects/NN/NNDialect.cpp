@@ -98,9 +98,50 @@ LayerDropAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr,
   return success();
 }
 
+LogicalResult IntervalAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t doubledAfter, bool, int64_t atMost) {
+  if (doubledAfter < 1)
+    return emitError() << "doubles after " << doubledAfter
+                       << "; at least 1 is right";
+  if (atMost < 0)
+    return emitError() << "is at most " << atMost
+                       << "; at least 1, or 0 for no limit";
+  return success();
+}
+
+Attribute IntervalAttr::parse(AsmParser &parser, Type) {
+  StringRef counted;
+  int64_t doubledAfter = 0, atMost = 0;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&counted))
+    return {};
+  if (counted != "doubled_after" && counted != "doubled_after_runs") {
+    parser.emitError(loc, "expected doubled_after or doubled_after_runs");
+    return {};
+  }
+  if (parser.parseEqual() || parser.parseInteger(doubledAfter))
+    return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parser.parseKeyword("at_most") || parser.parseEqual() ||
+       parser.parseInteger(atMost)))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    doubledAfter, counted == "doubled_after_runs", atMost);
+}
+
+void IntervalAttr::print(AsmPrinter &printer) const {
+  printer << "<" << (getCountsRuns() ? "doubled_after_runs" : "doubled_after")
+          << " = " << getDoubledAfter();
+  if (getAtMost())
+    printer << ", at_most = " << getAtMost();
+  printer << ">";
+}
+
 LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringAttr name, int64_t from,
-                                bool countsUpdates) {
+                                bool countsUpdates, IntervalAttr, int64_t to) {
   // The name is a part of the names of the program and of its states.
   auto isAllowed = [](char c) {
     return llvm::isAlnum(c) || c == '_' || c == '-';
@@ -112,6 +153,9 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (from < 1)
     return emitError() << "begins at " << counted << " " << from << "; "
                        << counted << "s are counted from 1";
+  if (to != 0 && to < from)
+    return emitError() << "begins at " << counted << " " << from
+                       << " and ends with " << to;
   return success();
 }
 
@@ -127,16 +171,31 @@ Attribute PhaseAttr::parse(AsmParser &parser, Type) {
     parser.emitError(loc, "expected from_step or from_update");
     return {};
   }
-  if (parser.parseEqual() || parser.parseInteger(from) || parser.parseGreater())
+  if (parser.parseEqual() || parser.parseInteger(from))
+    return {};
+  IntervalAttr every;
+  int64_t to = 0;
+  while (succeeded(parser.parseOptionalComma())) {
+    bool isInterval = succeeded(parser.parseOptionalKeyword("every"));
+    if ((!isInterval && parser.parseKeyword("to")) || parser.parseEqual() ||
+        (isInterval ? parser.parseAttribute(every) : parser.parseInteger(to)))
+      return {};
+  }
+  if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    name, from, counted == "from_update");
+                    name, from, counted == "from_update", every, to);
 }
 
 void PhaseAttr::print(AsmPrinter &printer) const {
   printer << "<" << getName() << ", "
           << (getCountsUpdates() ? "from_update" : "from_step") << " = "
-          << getFrom() << ">";
+          << getFrom();
+  if (getEvery())
+    printer << ", every = " << getEvery();
+  if (getTo())
+    printer << ", to = " << getTo();
+  printer << ">";
 }
 
 plan::Condition LayerDropAttr::toPlan(StringRef name) const {

@@ -17,6 +17,7 @@
 #include "dialects/NN/OpProperties.h"
 #include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/PackedWeight.h"
+#include "heddle/PlanFormat/Phase.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

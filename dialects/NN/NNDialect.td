@@ -305,6 +305,33 @@ def NN_LayerDropAttr : AttrDef<NN_Dialect, "LayerDrop"> {
   }];
 }
 
+def NN_IntervalAttr : AttrDef<NN_Dialect, "Interval"> {
+  let mnemonic = "interval";
+  let summary = "At which steps or updates a phase runs beside another one.";
+  let description = [{
+    ```mlir
+    #nn.interval<doubled_after_runs = 16>
+    #nn.interval<doubled_after = 32768, at_most = 16>
+    ```
+
+    A phase (#nn.phase) with an interval runs at the multiples of the interval,
+    which is 1 first. It doubles after `doubled_after_runs` runs of the phase,
+    or after `doubled_after` steps or updates, up to `at_most`. With
+    `doubled_after_runs = 2`, a phase from update 1 on runs at the updates 1, 2,
+    4, 6, 8, 12, 16, 24.
+  }];
+  let parameters = (ins "int64_t":$doubledAfter, "bool":$countsRuns,
+                        "int64_t":$atMost);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The interval in the plan's form.
+    ::heddle::plan::Interval toPlan() const {
+      return {getDoubledAfter(), getCountsRuns(), getAtMost()};
+    }
+  }];
+}
+
 def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
   let mnemonic = "phase";
   let summary = "In which steps a program trains, if a model has several that do.";
@@ -313,6 +340,8 @@ def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
     #nn.phase<"warmup", from_step = 1>
     #nn.phase<"late", from_step = 5>
     #nn.phase<"compressed", from_update = 400>
+    #nn.phase<"dense", from_update = 1, every = #nn.interval<doubled_after_runs = 16>>
+    #nn.phase<"synchronizing", from_update = 500, to = 1000>
     ```
 
     A model may have several programs of the kind `train`, which work on the
@@ -322,6 +351,11 @@ def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
     is a later step if earlier steps were skipped. All phases of a model count
     alike: steps, or updates.
 
+    Two phases may begin together: one has `every`, an interval, and runs at its
+    multiples; the other runs in between. With `to`, the last phase ends with
+    this step or update, and no program trains after it: a run that goes on is
+    refused.
+
     The host knows both numbers before the step begins, and they are equal on
     all ranks. Therefore all ranks choose the same program. While the host
     launches a step, the step before it may still run. The host expects this
@@ -329,7 +363,9 @@ def NN_PhaseAttr : AttrDef<NN_Dialect, "Phase"> {
     `from_update` begins one update too early.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$from,
-                        "bool":$countsUpdates);
+                        "bool":$countsUpdates,
+                        OptionalParameter<"IntervalAttr">:$every,
+                        DefaultValuedParameter<"int64_t", "0">:$to);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

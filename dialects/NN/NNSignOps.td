@@ -21,7 +21,8 @@
 #define HEDDLE_DIALECTS_NN_SIGN_OPS
 
 def NN_AverageOp : NN_NonDifferentiableOp<"average",
-    (ins NN_F32:$input, NN_F32:$before, NN_F32:$condition, StrAttr:$wire),
+    (ins NN_F32:$input, NN_F32:$before, NN_F32:$condition,
+         Optional<NN_F32>:$keep, StrAttr:$wire),
     [NN_Elementwise, NN_Updates]> {
   let summary = "The mean of what the replicas compute of their own gradients.";
   let description = [{
@@ -37,11 +38,14 @@ def NN_AverageOp : NN_NonDifferentiableOp<"average",
     `wire` is the format in which the replicas send it: `sign1`, with one bit for
     each element. The pass shard-partition-states replaces the operation by the
     collectives of the format. With `f32` the input is computed from the sum of
-    the gradients, and nothing more is sent.
+    the gradients, and nothing more is sent. A format that loses something keeps
+    it as errors, and adds `keep` times these to what is sent next, or 1 times
+    without `keep`.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $input `else` $before `if` $condition `wire` $wire attr-dict `:`
+    $input `else` $before `if` $condition (`keep` $keep^)? `wire` $wire
+    attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

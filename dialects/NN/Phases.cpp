@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/Phases.h"
+#include <map>
 
 using namespace mlir;
 using namespace heddle;
@@ -16,7 +17,8 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
   Operation *first = nullptr; // The first train program of the list.
   bool isFirstPhase = false;  // Whether a phase begins at step 1.
   DenseMap<Attribute, Operation *> names;
-  DenseMap<int64_t, PhaseAttr> begins;
+  std::map<std::pair<int64_t, bool>, PhaseAttr> begins; // By `every`, too.
+  int64_t last = 0;
   for (const ProgramPhase &one : programs) {
     if (!one.trains && one.phase)
       return one.program->emitOpError("has the phase ")
@@ -36,7 +38,10 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
     if (!names.try_emplace(name, one.program).second)
       return one.program->emitOpError("has the phase ")
              << name << ", and an earlier program has one of this name";
-    auto [begun, isNew] = begins.try_emplace(one.phase.getFrom(), one.phase);
+    last = std::max(last, one.phase.getFrom());
+    bool hasInterval = one.phase.getEvery() != nullptr;
+    auto [begun, isNew] =
+        begins.try_emplace({one.phase.getFrom(), hasInterval}, one.phase);
     PhaseAttr other = begins.begin()->second;
     if (one.phase.getCountsUpdates() != other.getCountsUpdates())
       return one.program->emitOpError("has the phase ")
@@ -48,15 +53,30 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
              << name << " from " << beginOf(one.phase) << ", and the phase "
              << begun->second.getName() << " begins there, too";
   }
+  for (const ProgramPhase &one : programs) {
+    if (!one.phase)
+      continue;
+    if (one.phase.getEvery() && !begins.count({one.phase.getFrom(), false}))
+      return one.program->emitOpError("has the phase ")
+             << one.phase.getName() << ", which runs at intervals from "
+             << beginOf(one.phase)
+             << " on, and no other phase begins there, to run in between";
+    if (one.phase.getTo() && one.phase.getFrom() != last)
+      return one.program->emitOpError("has the phase ")
+             << one.phase.getName() << ", which ends with " << one.phase.getTo()
+             << ", and a later phase";
+  }
   if (!names.empty() && !isFirstPhase)
     return first->emitOpError("is a train program, but no phase begins at 1");
   return success();
 }
 
 plan::Phase heddle::nn::toPlan(PhaseAttr phase) {
-  return phase ? plan::Phase{phase.getName().str(), phase.getFrom(),
-                             phase.getCountsUpdates()}
-               : plan::Phase();
+  if (!phase)
+    return {};
+  return {phase.getName().str(), phase.getFrom(), phase.getCountsUpdates(),
+          phase.getEvery() ? phase.getEvery().toPlan() : plan::Interval(),
+          phase.getTo()};
 }
 
 std::string heddle::nn::beginOf(PhaseAttr phase) {

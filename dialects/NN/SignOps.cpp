@@ -62,7 +62,8 @@ LogicalResult AverageOp::verify() {
       getBefore().getType() != getOutput().getType())
     return emitOpError("gives ")
            << getOutput().getType() << " for " << getInput().getType();
-  if (failed(verifyShape(*this, getCondition(), {}, "condition")))
+  if (failed(verifyShape(*this, getCondition(), {}, "condition")) ||
+      (getKeep() && failed(verifyShape(*this, getKeep(), {}, "keep"))))
     return failure();
   if (getWire() != "sign1" && getWire() != "f32")
     return emitOpError("has the unknown wire format ") << getWireAttr();

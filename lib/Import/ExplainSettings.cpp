@@ -211,9 +211,16 @@ const char *config::whyNotLamb(const Settings &values) {
                                              : "the optimizer is not Lamb";
 }
 
-const char *config::whyNotCompressed(const Settings &values) {
-  return sendsSigns(values.optimizer) ? whyNothingTrains(values)
-                                      : "the optimizer sends no signs";
+const char *config::whyNotOneBitAdam(const Settings &values) {
+  return values.optimizer == Optimizer::OneBitAdam
+             ? whyNothingTrains(values)
+             : "the optimizer is not OneBitAdam";
+}
+
+const char *config::whyNotZeroOneAdam(const Settings &values) {
+  return values.optimizer == Optimizer::ZeroOneAdam
+             ? whyNothingTrains(values)
+             : "the optimizer is not ZeroOneAdam";
 }
 
 const char *config::whyNotProgressive(const Settings &values) {
@@ -268,7 +275,7 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
         found->second.kind != Origin::Kind::Flag)
       continue;
     for (auto why : {whyTraining, whyNothingTrains, whyNoCache, whyNotDynamic,
-                     whyNotCompressed})
+                     whyNotOneBitAdam, whyNotZeroOneAdam})
       if (field.whyIdle == why && *why(settings.values) &&
           named.insert(found->second.text).second) {
         std::string &flags = idle[why(settings.values)];

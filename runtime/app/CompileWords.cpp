@@ -102,6 +102,7 @@ static constexpr const char *compileFlags[] = {
     "--tile",
     "--timing",
     "--use-distributed-optimizer",
+    "--var-freeze-step",
     "--verbose",
     "--virtual-stages",
     "--zero",

@@ -66,19 +66,35 @@ static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
   return all || (isSaved && !fits) ? begun : std::set<std::string>();
 }
 
+/// Whether a program that is to make update `update` would find no second
+/// moment, if it begins at zero now: the phase has frozen it, or updates it at
+/// intervals.
+static bool lacksMoment(const plan::Phase &phase, int64_t update) {
+  return phase.countsUpdates && phase.from <= update &&
+         (phase.from > 1 || !phase.every.includes(phase.from, update));
+}
+
 /// Checks that the run is in a phase in which moments change.
 static void requireMoments(const plan::Plan &plan, int64_t updates) {
   for (const plan::Program *program : plan.trainPrograms())
-    if (program->phase.countsUpdates && program->phase.from > 1 &&
-        program->phase.from <= updates + 1)
+    if (lacksMoment(program->phase, updates + 1)) {
+      const plan::Phase &phase = program->phase;
+      const std::string after =
+          " after " + std::to_string(updates) + " updates";
+      if (phase.from == 1)
+        fail("H0335",
+             "the next update" + after +
+                 " leaves the second moment as it is: it cannot begin at zero",
+             "resume from a step before an update of the phase " + phase.name +
+                 ", or with what the optimizer has kept");
       fail("H0335",
-           "the run is in the phase " + program->phase.name + " after " +
-               std::to_string(updates) +
-               " updates, in which the second moment does not change: it "
-               "cannot begin at zero",
+           "the run is in the phase " + phase.name + after +
+               ", in which the second moment does not change: it cannot begin "
+               "at zero",
            "resume with what the optimizer has kept, or compile with a phase "
-           "that begins later, such as --freeze-step " +
+           "that begins later, such as --freeze-step or --var-freeze-step " +
                std::to_string(2 * updates));
+    }
 }
 
 static void warnOfOtherRanks() {

@@ -520,7 +520,7 @@ void Training::trainSteps() {
 
 int Training::run() {
   announce();
-  warnOfLatePhases(job, options.steps);
+  checkPhases(job, state.updates, state.step, options.steps);
   reports.begin();
   begin = Clock::now();
   try {

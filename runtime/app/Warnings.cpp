@@ -9,17 +9,30 @@
 #include "Warnings.h"
 #include "heddle/runtime/app/Job.h"
 
+#include <algorithm>
 #include <cstdio>
+
+using namespace heddle;
+using namespace heddle::rt;
 
 void heddle::rt::warn(const Diagnostic &diagnostic) {
   fprintf(stderr, "warning[%s]: %s\n  help: %s\n", diagnostic.code.c_str(),
           diagnostic.message.c_str(), diagnostic.help.c_str());
 }
 
-void heddle::rt::warnOfLatePhases(const Job &job, int64_t steps) {
-  for (const plan::Program *program : job.plan().trainPrograms()) {
+/// Warns of each phase of the training (H0416) that a run of `steps` steps does
+/// not reach, such as that in which ranks send signs.
+static void warnOfLatePhases(const Job &job, int64_t steps) {
+  const std::vector<const plan::Program *> programs =
+      job.plan().trainPrograms();
+  // A phase with an interval lets another one run in between.
+  bool hasOther = std::any_of(
+      programs.begin(), programs.end(), [&](const plan::Program *program) {
+        return program->phase.every.isSet() && program->phase.from <= steps;
+      });
+  for (const plan::Program *program : programs) {
     const plan::Phase &phase = program->phase;
-    if (phase.from <= steps || !job.isFirst())
+    if (phase.from <= steps || hasOther || !job.isFirst())
       continue;
     Diagnostic late;
     late.code = "H0416";
@@ -30,4 +43,32 @@ void heddle::rt::warnOfLatePhases(const Job &job, int64_t steps) {
     late.help = "run more steps, or compile with an earlier phase";
     warn(late);
   }
+}
+
+/// Throws H0108 if the run goes beyond the updates that there are programs for.
+static void requirePhases(const Job &job, const plan::UpdateCounts &made,
+                          int64_t madeSteps, int64_t steps) {
+  for (const plan::Program *program : job.plan().trainPrograms()) {
+    const plan::Phase &phase = program->phase;
+    int64_t last =
+        phase.countsUpdates ? made.updates() + steps - madeSteps : steps;
+    if (phase.to == 0 || last <= phase.to)
+      continue;
+    fail("H0108",
+         "the run may reach " +
+             std::string(phase.countsUpdates ? "update " : "step ") +
+             std::to_string(last) + ", and the optimizer " +
+             job.plan().optimizer.type + " is supported up to " +
+             std::to_string(phase.to),
+         "train up to step " +
+             std::to_string(phase.to - made.updates() + madeSteps) +
+             ", or compile with another phase, such as a higher "
+             "--var-freeze-step or a local_step_clipper of 1");
+  }
+}
+
+void heddle::rt::checkPhases(Job &job, const plan::UpdateCounts &made,
+                             int64_t madeSteps, int64_t steps) {
+  job.ranks().together([&] { requirePhases(job, made, madeSteps, steps); });
+  warnOfLatePhases(job, steps);
 }

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_WARNINGS_H
 #define HEDDLE_RUNTIME_APP_WARNINGS_H
 
+#include "heddle/PlanFormat/UpdateCounts.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 namespace heddle::rt {
@@ -18,9 +19,12 @@ class Job;
 /// Prints code, message and help of a warning to stderr. The job continues.
 void warn(const Diagnostic &diagnostic);
 
-/// Warns of each phase of the training (H0416) that a run of `steps` steps does
-/// not reach, such as that in which ranks send signs.
-void warnOfLatePhases(const Job &job, int64_t steps);
+/// Compares the phases of the training with a run up to step `steps`, of which
+/// `madeSteps` steps and the updates `made` are made. Throws H0108 if the run
+/// goes beyond the updates that there are programs for. Warns of each phase
+/// (H0416) that the run does not reach, such as that in which ranks send signs.
+void checkPhases(Job &job, const plan::UpdateCounts &made, int64_t madeSteps,
+                 int64_t steps);
 
 /// Warns (H0418) if the config.json beside the weights describes another
 /// computation than the binary although all shapes match: another number of

@@ -83,7 +83,10 @@ std::vector<const Program *> Plan::trainPrograms() const {
     if (program.kind == ProgramKind::Train)
       found.push_back(&program);
   std::sort(found.begin(), found.end(), [](const Program *a, const Program *b) {
-    return a->phase.from < b->phase.from;
+    const Phase &first = a->phase, &second = b->phase;
+    return first.from != second.from
+               ? first.from < second.from
+               : first.every.isSet() && !second.every.isSet();
   });
   return found;
 }
@@ -160,7 +163,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, from, countsUpdates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interval, doubledAfter, countsRuns, atMost)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Phase, name, from, countsUpdates, every, to)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, phase, sequence, inputs,
                                    outputs, flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Serving, maxBatch, maxContext, pages, window)

@@ -63,7 +63,7 @@ class State:
         worker = [value for key, value in kept.items() if key.startswith("worker_error")]
         server = [value for key, value in kept.items() if key.startswith("server_error")]
         self.worker, self.server = {}, {}
-        if not sent:
+        if not sent or not worker:
             return
         worker = worker[0].astype(float).reshape(ranks, -1)
         server = server[0].astype(float).reshape(ranks, -1)
@@ -116,8 +116,41 @@ class OneBit(h.HeddleTest):
             self.assert_close(after.v[name], v, 2e-5, name)
         return norm
 
+    def check_average(self, name, made, before, after, found, exact=2e-6):
+        """The mean `found` of what the ranks have `made`, and the new errors. `before` has
+        the errors that are added. Returns how many signs are not sure."""
+        ranks = len(made)
+        sums = [own + error for own, error in zip(made, before.worker[name])]
+        sent, unsure = zip(*map(compress, sums))
+        y = np.mean(sent, axis=0) + before.server[name]
+        chunk = up_to(y.size, 64 * ranks) // ranks
+        parts = [compress(y[first:first + chunk])
+                 for first in range(0, y.size, chunk)]
+        mean = np.concatenate([part for part, _ in parts])
+        skip = np.any(unsure, axis=0) | np.concatenate([part for _, part in parts])
+        scale = np.abs(mean).max() or 1.0
+        sure = ~skip
+        # What is nan in `found` is not known.
+        known = ~np.isnan(found)
+
+        def close(found, expected, what, scale=scale, sure=sure):
+            error = np.abs(found - expected)[sure].max(initial=0) / scale
+            self.assertLess(error, 1e-4, f"{name}: {what}")
+        # Another sign of a rank changes the scale of the mean, too.
+        sure &= np.mean(unsure) < 1e-3
+        close(found, mean, "mean", sure=sure & known)
+        close(after.server[name], y - mean, "errors of the mean")
+        for rank in range(ranks):
+            close(after.worker[name][rank], sums[rank] - sent[rank],
+                  f"errors of rank {rank}", max(scale, np.abs(sent[rank]).max()))
+        # Whatever the signs are: what was to be sent is sent, or kept as errors.
+        was = np.mean(sums, axis=0) + before.server[name]
+        now = found + np.mean(after.worker[name], axis=0) + after.server[name]
+        most = max(np.abs(was).max(), np.abs(after.worker[name]).max(), scale)
+        self.assertLess(np.abs(was - now)[known].max(initial=0) / most, exact, name)
+        return skip.sum()
+
     def check_compressed(self, before, after, grads):
-        ranks = len(grads)
         norm = np.sqrt(np.mean([sum((grad ** 2).sum() for grad in own.values())
                                 for own in grads]))
         clip = min(1.0, CLIP / (norm + 1e-6))
@@ -129,33 +162,7 @@ class OneBit(h.HeddleTest):
             if name not in before.worker:
                 self.assert_close(after.m[name], np.mean(made, axis=0), 2e-5, name)
                 continue
-            sums = [own + error for own, error in zip(made, before.worker[name])]
-            sent, unsure = zip(*map(compress, sums))
-            y = np.mean(sent, axis=0) + before.server[name]
-            chunk = up_to(y.size, 64 * ranks) // ranks
-            parts = [compress(y[first:first + chunk])
-                     for first in range(0, y.size, chunk)]
-            mean = np.concatenate([part for part, _ in parts])
-            skip = np.any(unsure, axis=0) | np.concatenate([part for _, part in parts])
-            skipped += skip.sum()
-            scale = np.abs(mean).max() or 1.0
-            sure = ~skip
-
-            def close(found, expected, what, scale=scale, sure=sure):
-                error = np.abs(found - expected)[sure].max(initial=0) / scale
-                self.assertLess(error, 1e-4, f"{name}: {what}")
-            # Another sign of a rank changes the scale of the mean, too.
-            sure &= np.mean(unsure) < 1e-3
-            close(after.m[name], mean, "mean")
-            close(after.server[name], y - mean, "errors of the mean")
-            for rank in range(ranks):
-                close(after.worker[name][rank], sums[rank] - sent[rank],
-                      f"errors of rank {rank}", max(scale, np.abs(sent[rank]).max()))
-            # Whatever the signs are: what was to be sent is sent, or kept as errors.
-            was = np.mean(sums, axis=0) + before.server[name]
-            now = after.m[name] + np.mean(after.worker[name], axis=0) + after.server[name]
-            most = max(np.abs(was).max(), np.abs(after.worker[name]).max(), scale)
-            self.assertLess(np.abs(was - now).max() / most, 2e-6, name)
+            skipped += self.check_average(name, made, before, after, after.m[name])
         # Positions after the sequence have no gradient, biases of keys none but for
         # rounding.
         self.assertLess(skipped, 0.02 * sum(grad.size for grad in grads[0].values()))

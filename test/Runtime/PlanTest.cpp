@@ -257,6 +257,49 @@ TEST(PlanPhase, MayCountUpdates) {
   EXPECT_EQ(phaseAt(phases, 9, 5), 1u);
 }
 
+TEST(PlanPhase, MayRunAtIntervals) {
+  std::vector<Phase> phases = {{"dense", 1, true, {2, /*countsRuns=*/true}},
+                               {"compressed", 1, true},
+                               {"local", 30, true},
+                               {"synchronizing", 30, true, {5, false, 4}}};
+  std::string chosen;
+  for (int64_t update = 1; update < 48; ++update)
+    chosen += phases[phaseAt(phases, 1, update)].name[0];
+  // Dense at 1, 2, 4, 6, 8, 12, 16, 24; then each of 5 updates, those of 5 at
+  // multiples of 2, and all others at multiples of 4.
+  EXPECT_EQ(chosen, "ddcdcdcdcccdcccdcccccccdccccc"
+                    "ssssslslslslllslll");
+  Plan plan = test::makeBigramPlan();
+  plan.programs[0].phase = {"dense", 1, true, {16, true, 8}, 100};
+  plan.programs.insert(plan.programs.begin(), plan.programs[0]);
+  plan.programs[0].phase = {"compressed", 1, true};
+  EXPECT_EQ(plan.trainPrograms()[0]->phase.name, "dense");
+  const Phase phase = json(plan).get<Plan>().trainPrograms()[0]->phase;
+  EXPECT_EQ(phase.every.doubledAfter, 16);
+  EXPECT_TRUE(phase.every.countsRuns);
+  EXPECT_EQ(phase.every.atMost, 8);
+  EXPECT_EQ(phase.to, 100);
+}
+
+// The schedules of ZeroOneAdam, as DeepSpeed counts.
+TEST(PlanPhase, DoublesIntervalsAsCounters) {
+  for (auto [after, most, from] :
+       {std::tuple(1, 0, 1), {3, 0, 1}, {16, 0, 1}, {2, 3, 7}, {5, 16, 102}})
+    for (bool countsRuns : {true, false}) {
+      Interval every{after, countsRuns, most};
+      int64_t interval = 1, counter = 0;
+      for (int64_t number = from; number < 3000; ++number) {
+        bool runs = number % interval == 0;
+        ASSERT_EQ(every.includes(from, number), runs)
+            << after << " " << most << " " << from << " " << number;
+        if ((runs || !countsRuns) && ++counter == after) {
+          counter = 0;
+          interval = std::min<int64_t>(2 * interval, most ? most : 1 << 20);
+        }
+      }
+    }
+}
+
 // The host does not know what the step that may still run does, so the update
 // that a step is expected to make follows a skip one step late.
 TEST(PlanUpdateCounts, ExpectUpdatesOfTheStepsUnderWay) {

@@ -186,12 +186,37 @@ json driver::listPrograms(const plan::Plan &plan, int64_t rank,
              {"communication", sent}});
     if (program.kind != plan::ProgramKind::Train)
       continue;
-    one[program.phase.countsUpdates ? "from_update" : "from_step"] =
-        program.phase.from;
+    const plan::Phase &phase = program.phase;
+    one[phase.countsUpdates ? "from_update" : "from_step"] = phase.from;
+    if (phase.to > 0)
+      one["to"] = phase.to;
+    if (phase.every.isSet()) {
+      one["interval"] = {
+          {phase.every.countsRuns ? "doubled_after_runs" : "doubled_after",
+           phase.every.doubledAfter}};
+      if (phase.every.atMost > 0)
+        one["interval"]["at_most"] = phase.every.atMost;
+    }
     if (!program.phase.name.empty())
       one["phase"] = program.phase.name;
   }
   return all;
+}
+
+/// The updates (or steps) in which a phase runs, such as `from 1`, and its
+/// interval.
+static std::string describeRuns(const plan::Phase &phase) {
+  std::string text = std::to_string(phase.from);
+  if (phase.to > 0)
+    text += " to " + std::to_string(phase.to);
+  const plan::Interval &every = phase.every;
+  if (!every.isSet())
+    return text;
+  text += ", every 1, 2, 4";
+  if (every.atMost > 0)
+    text += " up to " + std::to_string(every.atMost);
+  return text + ", " + std::to_string(every.doubledAfter) +
+         (every.countsRuns ? " times each" : " long each");
 }
 
 void driver::printPhases(const plan::Plan &plan, int64_t rank,
@@ -216,8 +241,7 @@ void driver::printPhases(const plan::Plan &plan, int64_t rank,
       seconds += cost ? secondsOf(line, *cost) : 0;
     }
     rows.push_back(
-        {program->phase.name, std::to_string(program->phase.from),
-         program->name,
+        {program->phase.name, describeRuns(program->phase), program->name,
          plan::formatBytes(plan.sequences.at(program->sequence).frameBytes),
          plan::formatBytes(sent)});
     if (cost)

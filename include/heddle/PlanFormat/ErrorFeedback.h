@@ -19,6 +19,10 @@ namespace heddle::plan {
 inline constexpr char workerError[] = "worker_error.";
 inline constexpr char serverError[] = "server_error.";
 
+/// A state with the number of the tensor whose errors these are, if an
+/// optimizer's phases average several tensors; 0: there are no errors.
+inline constexpr char errorsOfState[] = "errors_of";
+
 /// Whether the state called `name` holds such errors.
 inline bool holdsErrors(std::string_view name) {
   return name.rfind(workerError, 0) == 0 || name.rfind(serverError, 0) == 0;

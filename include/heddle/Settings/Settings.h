@@ -149,16 +149,17 @@ template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
 };
 
-enum class Optimizer { AdamW, Adam, Lion, Lamb, OneBitAdam };
+enum class Optimizer { AdamW, Adam, Lion, Lamb, OneBitAdam, ZeroOneAdam };
 template <> struct Words<Optimizer> {
-  static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb",
-                                     "OneBitAdam"};
+  static constexpr std::array all = {"AdamW", "Adam",       "Lion",
+                                     "Lamb",  "OneBitAdam", "ZeroOneAdam"};
 };
 
-/// Whether replicas send the optimizer's momentum in one bit for each element
-/// once its second moment is frozen.
+/// Whether replicas send what the optimizer averages in one bit for each
+/// element, in some phase of a run.
 constexpr bool sendsSigns(Optimizer optimizer) {
-  return optimizer == Optimizer::OneBitAdam;
+  return optimizer == Optimizer::OneBitAdam ||
+         optimizer == Optimizer::ZeroOneAdam;
 }
 
 /// Learning-rate schedules, under the names that DeepSpeed gives them.

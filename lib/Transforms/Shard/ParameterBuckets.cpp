@@ -178,6 +178,8 @@ nn::StateOp ParameterBuckets::stateOf(Value value) {
 
 nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket, Value value) {
   nn::StateOp state = stateOf(value);
+  if (state.getRole() == StateRole::Parameter)
+    return bucket.values;
   bool isGradient = state.getRole() == StateRole::Gradient;
   return addBucket(bucket, isGradient ? "gradients" : state.getQuantity(),
                    ("." + state.getQuantity()).str(),
@@ -351,6 +353,10 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
           return dead.contains(operand.getDefiningOp());
         }))
       dead.insert(&op);
+  for (auto average : step.getBody().getOps<nn::AverageOp>())
+    if (dead.contains(average))
+      if (Operation *fill = average.getBefore().getDefiningOp<nn::FillOp>())
+        dead.insert(fill);
   for (Operation *op : llvm::reverse(dead)) {
     op->dropAllUses();
     op->erase();

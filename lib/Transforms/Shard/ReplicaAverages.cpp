@@ -81,6 +81,8 @@ private:
   /// Reads the errors `what` of the bucket, of which each replica has
   /// `elements`. The first train program that has them adds the state.
   Value readErrors(StringRef what, int64_t elements);
+  /// The errors, or zeros if they are of what an earlier phase has sent.
+  Value kept(Value errors);
   void setErrors(StringRef what, Value value) {
     builder.create<nn::SetOp>(loc, (what + bucket.name).str(), value);
   }
@@ -118,6 +120,22 @@ Value SignExchange::readErrors(StringRef what, int64_t elements) {
   return builder.create<nn::GetOp>(loc, type, name);
 }
 
+Value SignExchange::kept(Value errors) {
+  Value keep = average.getKeep();
+  if (!keep)
+    return errors;
+  auto update = builder.create<nn::UpdateOp>(
+      loc, errors.getType(), "kept_errors", errors, errors, ValueRange(),
+      ValueRange(keep), Value(), nullptr);
+  Block &block = update.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value error = block.addArgument(s.getF64Type(), loc);
+  block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(s.mul(error, block.addArgument(s.getF64Type(), loc)));
+  return update.getOutputs()[0];
+}
+
 /// What a replica sends before it is compressed: what the average's map
 /// computes from the replica's gradient, and the error of earlier steps.
 Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
@@ -138,6 +156,9 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
                          : stack(builder, loc, zero, mine,
                                  wholeSharding(builder.getContext(), 1)));
   }
+  size_t count = inputs.size();
+  if (average.getKeep())
+    inputs.push_back(average.getKeep());
   auto update = builder.create<nn::UpdateOp>(
       loc, error.getType(), "error_feedback", error,
       stack(builder, loc, zero, gradient, bucket.gradients.getStorageAttr()),
@@ -157,7 +178,10 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
   for (Operation &op : own.without_terminator())
     s.clone(op, mapping);
   Value sent = mapping.lookup(own.getTerminator()->getOperand(0));
-  s.create<nn::ReturnOp>(ValueRange{s.add(block.getArgument(0), sent)});
+  Value kept = block.getArgument(0);
+  if (average.getKeep())
+    kept = s.mul(kept, block.getArgument(2 + count));
+  s.create<nn::ReturnOp>(ValueRange{s.add(kept, sent)});
   return update.getOutputs()[0];
 }
 
@@ -189,8 +213,9 @@ Value SignExchange::build(BucketCopier &copier, Value gradient, Value before,
   // Replica r adds them up, and sends the signs of the mean to all.
   Value y = builder.create<nn::MeanSignsOp>(
       loc, tensorOf({ranks * layout.elements}, f32()), received,
-      reshard(scale, 0, -1), readErrors(plan::serverError, layout.elements),
-      Value(), segments, DenseI64ArrayAttr(), parts, ArrayAttr());
+      reshard(scale, 0, -1),
+      kept(readErrors(plan::serverError, layout.elements)), Value(), segments,
+      DenseI64ArrayAttr(), parts, ArrayAttr());
   Value scaleOfMean = scales(y, builder.getUnitAttr());
   auto mean = pack(y, scaleOfMean, builder.getUnitAttr());
   setErrors(plan::serverError, mean.getError());
@@ -198,6 +223,11 @@ Value SignExchange::build(BucketCopier &copier, Value gradient, Value before,
       loc, before.getType(), reshard(mean.getWords(), 0, -1),
       reshard(scaleOfMean, 0, -1), before, condition, segments,
       DenseI64ArrayAttr(), parts, ArrayAttr());
+}
+
+/// Whether the mean is the new value of a state.
+static bool isState(nn::AverageOp average) {
+  return isa_and_nonnull<nn::GetOp>(average.getBefore().getDefiningOp());
 }
 
 Value ParameterBuckets::addUp(OpBuilder &builder, ParameterBucket &bucket,
@@ -214,28 +244,37 @@ Value ParameterBuckets::addUp(OpBuilder &builder, ParameterBucket &bucket,
         builder.getStringAttr("nn.average"), TypeAttr(), DenseI64ArrayAttr());
   copier.map(gradientOf(bucket.update), sum);
   Value mine = copier.copy(average.getInput());
+  if (!isState(average))
+    return mine;
   Value before = copier.copy(average.getBefore());
   return builder.create<nn::AverageOp>(
       average.getLoc(), before.getType(), mine, before, average.getCondition(),
-      builder.getStringAttr("f32"), ArrayAttr());
+      Value(), builder.getStringAttr("f32"), ArrayAttr());
 }
 
 Value ParameterBuckets::replaceAverage(OpBuilder &builder,
                                        ParameterBucket &bucket,
                                        BucketCopier &copier) {
   auto average = bucket.update.getGradient().getDefiningOp<nn::AverageOp>();
+  Location loc = average.getLoc();
   Value mean;
   if (bucket.isCompressed) {
     copier.map(gradientOf(bucket.update), bucket.gradient);
+    Value before =
+        isState(average)
+            ? copier.copy(average.getBefore())
+            : builder
+                  .create<nn::FillOp>(loc, bucket.values.getType(),
+                                      builder.getF64FloatAttr(0), nullptr)
+                  .getOutput();
     mean = SignExchange(builder, bucket, average, zero)
-               .build(copier, bucket.gradient, copier.copy(average.getBefore()),
-                      average.getCondition());
+               .build(copier, bucket.gradient, before, average.getCondition());
   } else {
     mean = addUp(builder, bucket, average, copier);
   }
-  auto state = average.getBefore();
-  builder.create<nn::SetOp>(average.getLoc(),
-                            bucketFor(bucket, state).getSymName(), mean);
+  if (isState(average))
+    builder.create<nn::SetOp>(
+        loc, bucketFor(bucket, average.getBefore()).getSymName(), mean);
   return mean;
 }
 

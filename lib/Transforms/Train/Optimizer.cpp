@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "DelayedScalars.h"
 #include "GradientPhases.h"
 #include "Optimizers/Optimizers.h"
 #include "ParameterGroups.h"
@@ -62,6 +63,8 @@ struct StepScalars {
   Value factor; ///< Multiplies gradients: clips and unscales them.
   Value weightDecay;
   Value condition; ///< 1, or 0 if the step must not update anything.
+  /// What multiplies the errors of averages before they are used; null: 1.
+  Value keptErrors;
 };
 
 /// The name of the optimizer state that holds the gradients of a delayed update
@@ -97,10 +100,15 @@ private:
 
   /// Gives each phase of the optimizer a copy of the step.
   void updateInPhases(nn::ModelOp model, nn::StepOp step) {
-    auto begin = [&](nn::StepOp one, StringRef name, int64_t from) {
+    auto begin = [&](nn::StepOp one, StringRef name, int64_t from, int64_t to,
+                     plan::Interval every) {
+      nn::IntervalAttr interval;
+      if (every.isSet())
+        interval = nn::IntervalAttr::get(&getContext(), every.doubledAfter,
+                                         every.countsRuns, every.atMost);
       one.setPhaseAttr(nn::PhaseAttr::get(
           &getContext(), StringAttr::get(&getContext(), name), from,
-          /*countsUpdates=*/true));
+          /*countsUpdates=*/true, interval, to));
       one.setSymName(
           nn::programName(nn::ProgramKind::Train, one.getPhaseAttr()));
     };
@@ -109,9 +117,9 @@ private:
     SmallVector<nn::StepOp> copies;
     for (const LaterPhase &phase : optimizer.later) {
       copies.push_back(cast<nn::StepOp>(builder.clone(*step)));
-      begin(copies.back(), phase.name, phase.from);
+      begin(copies.back(), phase.name, phase.from, phase.to, {});
     }
-    begin(step, "dense", 1);
+    begin(step, "dense", 1, 0, optimizer.dense);
     update(model, step, nullptr);
     for (auto [copy, phase] : llvm::zip(copies, optimizer.later))
       update(model, copy, &phase);
@@ -258,8 +266,7 @@ private:
     return corrections;
   }
 
-  /// Returns the new value of the state that replicas exchange in the phase:
-  /// the mean of what they contribute.
+  /// Returns the mean of what replicas contribute in the phase.
   Value exchange(OpBuilder &builder, Group &group, const StepScalars &scalars,
                  const LaterPhase &phase) {
     Location loc = group.values.getLoc();
@@ -267,7 +274,14 @@ private:
                                    get(builder, group.gradients)};
     for (nn::BucketOp bucket : group.states)
       operands.push_back(get(builder, bucket));
-    Value before = operands[2 + phase.exchanged];
+    // A mean that is no state is used only if the step updates.
+    Value before =
+        phase.exchanged
+            ? operands[2 + *phase.exchanged]
+            : builder
+                  .create<nn::FillOp>(loc, group.values.getType(),
+                                      builder.getF64FloatAttr(0), nullptr)
+                  .getOutput();
     operands.push_back(scalars.lr);
     llvm::append_range(operands, scalars.corrections);
     if (scalars.factor)
@@ -291,9 +305,10 @@ private:
       }
     auto mean = builder.create<nn::AverageOp>(
         loc, before.getType(), own.getOutputs()[0], before, scalars.condition,
-        builder.getStringAttr(phase.wire), ArrayAttr());
-    builder.create<nn::SetOp>(loc, group.states[phase.exchanged].getSymName(),
-                              mean);
+        scalars.keptErrors, builder.getStringAttr(phase.wire), ArrayAttr());
+    if (phase.exchanged)
+      builder.create<nn::SetOp>(
+          loc, group.states[*phase.exchanged].getSymName(), mean);
     return mean;
   }
 
@@ -303,29 +318,35 @@ private:
     Location loc = group.values.getLoc();
     Value mean = exchange(builder, group, scalars, phase);
     scalars.factor = Value(); // The contributions are clipped.
-    SmallVector<Value> inputs;
-    for (auto [number, bucket] : llvm::enumerate(group.states))
-      if (number != phase.exchanged)
-        inputs.push_back(get(builder, bucket));
+    SmallVector<Value> states, inputs;
+    SmallVector<nn::BucketOp> written = {group.values};
+    for (auto [number, bucket] : llvm::enumerate(group.states)) {
+      if (phase.exchanged == number)
+        continue;
+      // Operands are in the order of the states: those that change are first.
+      bool isChanged = llvm::is_contained(phase.changed, number);
+      (isChanged ? states : inputs).push_back(get(builder, bucket));
+      if (isChanged)
+        written.push_back(bucket);
+    }
     inputs.push_back(scalars.lr);
     llvm::append_range(inputs, scalars.corrections);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
-    SmallVector<Type> types = {group.values.getType()};
     if (group.copies)
-      types.push_back(group.copies.getType());
+      written.push_back(group.copies);
+    SmallVector<Type> types;
+    for (nn::BucketOp bucket : written)
+      types.push_back(bucket.getType());
     auto update = builder.create<nn::UpdateOp>(
-        loc, types, optimizer.rule, get(builder, group.values), mean,
-        ValueRange(), inputs, scalars.condition, nullptr);
+        loc, types, optimizer.rule, get(builder, group.values), mean, states,
+        inputs, scalars.condition, nullptr);
     buildBody(update.getBody(), scalars, group, &phase,
-              [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
-                return {phase.update(s, element, strategy)};
+              [&](nn::Scalars &s, auto &element) {
+                return phase.update(s, element, strategy);
               });
-    builder.create<nn::SetOp>(loc, group.values.getSymName(),
-                              update.getOutputs()[0]);
-    if (group.copies)
-      builder.create<nn::SetOp>(loc, group.copies.getSymName(),
-                                update.getOutputs()[1]);
+    for (auto [bucket, value] : llvm::zip(written, update.getOutputs()))
+      builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
   void updateGroup(OpBuilder &builder, Group &group,
@@ -466,37 +487,6 @@ private:
     s.create<nn::ReturnOp>(results);
   }
 
-  /// Returns the value that the scalar `number` had in the previous step, and 0
-  /// in the first step. The state `name` stores the scalar between steps.
-  Value delay(OpBuilder &builder, nn::StepOp step, Value number,
-              StringRef name) {
-    nn::StateOp state = train::addState(step, name, number.getType());
-    state.setCheckpointed(true);
-    auto before =
-        builder.create<nn::GetOp>(step.getLoc(), number.getType(), name);
-    delayed.push_back({before, number});
-    return before;
-  }
-
-  /// Stores the current value of each scalar that was passed to `delay`, for
-  /// the next step. The step must have read all old values before these stores.
-  void keepDelayed(OpBuilder &builder) {
-    for (auto [before, number] : delayed) {
-      Location loc = before.getLoc();
-      auto keep = builder.create<nn::UpdateOp>(
-          loc, TypeRange(number.getType()), "delay", before, number,
-          ValueRange(), ValueRange(), Value(), nullptr);
-      Block &block = keep.getBody().emplaceBlock();
-      nn::Scalars s(loc, &getContext());
-      s.setInsertionPointToEnd(&block);
-      block.addArgument(s.getF64Type(), loc);
-      Value now = block.addArgument(s.getF64Type(), loc);
-      s.create<nn::ReturnOp>(train::finiteOrZero(s, now));
-      builder.create<nn::SetOp>(loc, before.getState(), keep.getNewParameter());
-    }
-    delayed.clear();
-  }
-
   /// Adds a state that counts updates, and reads it.
   nn::GetOp readCount(OpBuilder &builder, nn::StepOp step) {
     Location loc = step.getLoc();
@@ -579,22 +569,24 @@ private:
     countUpdate(builder, count, scalars.condition);
     if (strategy.delayedUpdate) {
       scalars.condition =
-          delay(builder, step, scalars.condition, "delayed_labels");
+          delayed.delay(builder, step, scalars.condition, "delayed_labels");
       if (scalars.factor)
-        scalars.factor = delay(builder, step, scalars.factor, "delayed_clip");
+        scalars.factor =
+            delayed.delay(builder, step, scalars.factor, "delayed_clip");
     }
     scalars.corrections = advancePowers(builder, step, scalars.condition);
+    if (phase && phase->errorsOf)
+      scalars.keptErrors =
+          train::keptErrors(builder, step, phase->errorsOf, scalars.condition);
     for (Group &group : groups)
       phase ? updateGroup(builder, group, scalars, *phase)
             : updateGroup(builder, group, scalars);
-    keepDelayed(builder);
+    delayed.keep(builder);
   }
 
   dist::Strategy strategy;
   train::Optimizer optimizer;
-  /// Scalars that are used one step later: the nn.get that reads the value of
-  /// the previous step, and the value of this step.
-  SmallVector<std::pair<nn::GetOp, Value>> delayed;
+  train::DelayedScalars delayed;
 };
 
 } // namespace

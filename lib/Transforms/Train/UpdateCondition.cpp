@@ -8,6 +8,7 @@
 
 #include "UpdateCondition.h"
 #include "dialects/NN/ProgramPorts.h"
+#include "heddle/PlanFormat/ErrorFeedback.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/Settings/LossScale.h"
 
@@ -170,4 +171,37 @@ Value train::gradientFactor(OpBuilder &builder, Value norm, Value limit,
         Value factor = s.create<arith::MinimumFOp>(ratio, s.real(1));
         return lossScale ? s.div(factor, x[2]) : factor;
       });
+}
+
+Value train::keptErrors(OpBuilder &builder, nn::StepOp step, int64_t number,
+                        Value condition) {
+  Location loc = step.getLoc();
+  StringRef name = plan::errorsOfState;
+  Type type = condition.getType();
+  nn::StateOp state = addState(step, name, type);
+  state.setCheckpointed(true);
+  auto zero = builder.getF64FloatAttr(0);
+  state.setInitAttr(nn::InitAttr::get(step.getContext(), nn::InitKind::Constant,
+                                      zero, zero,
+                                      /*zeroRow=*/-1));
+  auto own = static_cast<double>(number);
+  Value before = builder.create<nn::GetOp>(loc, type, name);
+  Value kept = mapNumbers(
+      builder, loc, before, [&](nn::Scalars &s, ValueRange x) -> Value {
+        Value isEarlier = s.isGreater(s.real(own), x[0]);
+        Value isLater = s.isGreater(x[0], s.real(own));
+        return s.select(isEarlier, s.real(0),
+                        s.select(isLater, s.real(0), s.real(1)));
+      });
+  auto note = builder.create<nn::UpdateOp>(loc, TypeRange(type), name, before,
+                                           before, ValueRange(), ValueRange(),
+                                           condition, nullptr);
+  Block &block = note.getBody().emplaceBlock();
+  nn::Scalars s(loc, step.getContext());
+  s.setInsertionPointToEnd(&block);
+  block.addArgument(s.getF64Type(), loc);
+  block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(s.real(own));
+  builder.create<nn::SetOp>(loc, name, note.getNewParameter());
+  return kept;
 }

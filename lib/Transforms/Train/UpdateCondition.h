@@ -50,6 +50,13 @@ mlir::Value readLossScale(mlir::OpBuilder &builder, nn::StepOp step);
 mlir::Value gradientFactor(mlir::OpBuilder &builder, mlir::Value norm,
                            mlir::Value limit, mlir::Value lossScale);
 
+/// The factor of the errors that averages add to what they send: 1 if they are
+/// of the tensor with the number `number`, otherwise 0, because the step before
+/// has sent another tensor. Notes in a state that they are of this one if
+/// `condition` holds.
+mlir::Value keptErrors(mlir::OpBuilder &builder, nn::StepOp step,
+                       int64_t number, mlir::Value condition);
+
 } // namespace heddle::train
 
 #endif // HEDDLE_LIB_TRANSFORMS_TRAIN_UPDATECONDITION_H

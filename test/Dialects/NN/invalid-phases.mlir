@@ -157,6 +157,55 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 // -----
 
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{has the phase "near", which runs at intervals from step 1 on, and no other phase begins there, to run in between}}
+  nn.step @train() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [],
+      phase = #nn.phase<"near", from_step = 1, every = #nn.interval<doubled_after = 2>>} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{has the phase "near", which ends with 3, and a later phase}}
+  nn.step @a() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"near", from_step = 1, to = 3>} {
+    nn.return
+  }
+  nn.step @b() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"far", from_step = 5>} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+2 {{begins at step 5 and ends with 4}}
+  nn.step @train() attributes {
+      phase = #nn.phase<"near", from_step = 5, to = 4>, kind = #nn.program<train>, inputs = [], outputs = []} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+2 {{doubles after 0; at least 1 is right}}
+  nn.step @train() attributes {
+      phase = #nn.phase<"near", from_step = 1, every = #nn.interval<doubled_after = 0>>, kind = #nn.program<train>, inputs = [], outputs = []} {
+    nn.return
+  }
+}
+
+// -----
+
 // A layer is no program.
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {

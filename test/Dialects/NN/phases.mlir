@@ -39,6 +39,36 @@ nn.model @updates family "gpt2" phase "train" attributes {
 
 // -----
 
+// A phase that runs at intervals, the one in between, and a last one that ends.
+// CHECK-LABEL: nn.model @intervals
+// CHECK: phase = #nn.phase<"dense", from_update = 1, every = #nn.interval<doubled_after_runs = 16>>
+// CHECK: phase = #nn.phase<"compressed", from_update = 1>
+// CHECK: phase = #nn.phase<"local", from_update = 9, to = 99>
+// CHECK: phase = #nn.phase<"synchronizing", from_update = 9, every = #nn.interval<doubled_after = 32, at_most = 16>, to = 99>
+nn.model @intervals family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.step @train.dense() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [],
+      phase = #nn.phase<"dense", from_update = 1, every = #nn.interval<doubled_after_runs = 16>>} {
+    nn.return
+  }
+  nn.step @train.compressed() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"compressed", from_update = 1>} {
+    nn.return
+  }
+  nn.step @train.local() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"local", from_update = 9, to = 99>} {
+    nn.return
+  }
+  nn.step @train.synchronizing() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [],
+      phase = #nn.phase<"synchronizing", from_update = 9, every = #nn.interval<doubled_after = 32, at_most = 16>, to = 99>} {
+    nn.return
+  }
+}
+
+// -----
+
 // Programs before they are steps, and a single program with a phase.
 // CHECK-LABEL: nn.model @functions
 // CHECK: nn.func @forward() attributes {{{.*}}phase = #nn.phase<"only", from_step = 1>, program = #nn.program<train>}

@@ -242,6 +242,8 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %6 = nn.scale_segments %p by %5 first %i {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
   // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   %s9 = nn.average %p else %g if %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} keep %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
+  %s16 = nn.average %p else %g if %lr keep %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
   // CHECK: %[[SCALE:.*]] = nn.sign_scales %{{[^ ]*}} if %{{[^ ]*}} parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   %s10 = nn.sign_scales %p if %lr parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   // CHECK: %[[WORDS:[^ ]*]], %{{[^ ]*}} = nn.pack_signs %{{[^ ]*}} scales %[[SCALE]] parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x2xi32>, tensor<128xf32>)

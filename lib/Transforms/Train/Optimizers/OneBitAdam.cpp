@@ -48,13 +48,13 @@ static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
   return {step(s, x, m, v, strategy), m, v};
 }
 
-static Value updateFrozen(nn::Scalars &s, const train::Element &x,
-                          const dist::Strategy &strategy) {
+static SmallVector<Value> updateFrozen(nn::Scalars &s, const train::Element &x,
+                                       const dist::Strategy &strategy) {
   // An element that has had no gradient, such as a position after the end of
   // sequences, has v = 0. Its sign would give it a step of scale / eps.
   Value isTrained = s.isGreater(x.states[1], s.real(0));
   Value m = s.select(isTrained, x.states[0], s.real(0));
-  return step(s, x, m, x.states[1], strategy);
+  return {step(s, x, m, x.states[1], strategy)};
 }
 
 train::Optimizer train::oneBitAdam(const dist::Strategy &strategy) {
@@ -63,6 +63,6 @@ train::Optimizer train::oneBitAdam(const dist::Strategy &strategy) {
                                 {},
                                 update};
   optimizer.later.push_back({"compressed", strategy.freezeStep + 1, "sign1",
-                             /*exchanged=*/0, momentum, updateFrozen});
+                             momentum, updateFrozen, /*exchanged=*/0});
   return optimizer;
 }

@@ -17,6 +17,7 @@
 #include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Scalars.h"
+#include "heddle/PlanFormat/Phase.h"
 
 namespace heddle::train {
 
@@ -61,21 +62,28 @@ struct ParameterState {
 };
 
 /// A later phase of a run, in which the optimizer updates in another way, and
-/// replicas exchange another tensor than the gradient.
+/// replicas exchange another tensor than the gradient, or the gradient in
+/// another format.
 struct LaterPhase {
   llvm::StringRef name;
   int64_t from;         ///< The first update of the phase.
   llvm::StringRef wire; ///< The format in which replicas send the tensor.
-  /// Which of the states the exchanged tensor is, such as 0 for the first one.
-  size_t exchanged;
-  /// Builds what a replica contributes to the new value of the state, from its
-  /// own gradient. The new value is the mean over the replicas.
+  /// Builds what a replica contributes to the exchanged tensor, from its own
+  /// gradient. The replicas compute the mean of their contributions.
   mlir::Value (*contribution)(nn::Scalars &s, const Element &x,
                               const dist::Strategy &strategy);
-  /// Builds the new value of the parameter. The exchanged state has its new
-  /// value, and other states do not change.
-  mlir::Value (*update)(nn::Scalars &s, const Element &x,
-                        const dist::Strategy &strategy);
+  /// Builds the new values of the parameter and of the states `changed`, in
+  /// this order. `Element::gradient` is the mean.
+  llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
+                                           const dist::Strategy &strategy);
+  /// Which of the states the mean is the new value of, such as 0 for the first
+  /// one. `update` gets it as the state's value, too.
+  std::optional<size_t> exchanged = std::nullopt;
+  llvm::SmallVector<size_t> changed = {};
+  /// A number for the exchanged tensor, if several phases exchange one. Errors
+  /// of what an earlier phase has sent count as zero then.
+  int64_t errorsOf = 0;
+  int64_t to = 0; ///< The last update that can be made; 0: there is none.
 };
 
 /// What an optimizer has, and how it updates an element. Ranks exchange one
@@ -103,6 +111,8 @@ struct Optimizer {
                         const dist::Strategy &strategy) = nullptr;
   /// The phases after the first one, which is called "dense" if there are any.
   llvm::SmallVector<LaterPhase> later = {};
+  /// The interval of dense updates, if a later phase begins with update 1, too.
+  plan::Interval dense = {};
 };
 
 /// The optimizer that the strategy (the settings of the compilation) names.
@@ -112,6 +122,7 @@ Optimizer adamW(const dist::Strategy &strategy);
 Optimizer lamb(const dist::Strategy &strategy);
 Optimizer lion(const dist::Strategy &strategy);
 Optimizer oneBitAdam(const dist::Strategy &strategy);
+Optimizer zeroOneAdam(const dist::Strategy &strategy);
 
 } // namespace heddle::train
 
