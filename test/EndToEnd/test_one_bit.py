@@ -241,11 +241,11 @@ class OneBit(h.HeddleTest):
 class Recorded(h.HeddleTest):
     """Beside DeepSpeed's own classes, on tensors that neither pads."""
 
-    def check(self, name):
+    def check(self, name, steps=None):
         import record_one_bit as r
 
         with open(r.RECORD) as file:
-            recorded = json.load(file)[name]
+            recorded = json.load(file)[name][:steps]
         config, weights, tokens = r.make_inputs()
         h.write_model(self.path("model"), config, weights, "transformer.")
         h.write_tokens(self.path("tokens.bin"), tokens)
@@ -254,7 +254,7 @@ class Recorded(h.HeddleTest):
             f"data={r.RANKS}", "--threads", 1, config={
                 "gradient_clipping": 0, "optimizer": {
                     "type": name, "params": {**r.SHARED, **r.RUNS[name]}}})
-        log = self.train(binary, self.path("tokens.bin"), r.STEPS, ranks=r.RANKS)
+        log = self.train(binary, self.path("tokens.bin"), steps or r.STEPS, ranks=r.RANKS)
         self.assertEqual(len(log), len(recorded))
         for step, (line, loss) in enumerate(zip(log, recorded), 1):
             limit = 5e-6 if step <= r.DENSE + 1 else 5e-5
@@ -262,6 +262,10 @@ class Recorded(h.HeddleTest):
 
     def test_one_bit_adam(self):
         self.check("OneBitAdam")
+
+    def test_zero_one_adam(self):
+        """18 updates before the second moment is frozen, and the 4 that all synchronize."""
+        self.check("ZeroOneAdam", steps=22)
 
     @h.long_only
     def test_record_is_of_the_classes(self):
