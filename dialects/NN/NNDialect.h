@@ -55,6 +55,8 @@ int64_t paddedElements(int64_t elements, int64_t parts = 1);
 /// nn.scale_segments, works. A segment is a tensor of the operation's bucket
 /// with its padding.
 llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
+/// The elements, without padding, of each segment of an nn.segment_maxima.
+llvm::SmallVector<int64_t> segmentCountsOf(mlir::Operation *op);
 /// A short name of the operation for reports: for an nn.map the name of its
 /// function, such as "gelu_tanh", otherwise the mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);

@@ -114,7 +114,10 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!parameter || parameter.getRole() != StateRole::Parameter)
     return emitOpError("belongs to \"")
            << *getParameter() << "\", which is no parameter";
-  if (parameter.getTensorType().getShape() != getTensorType().getShape())
+  bool isNumber =
+      getRole() == StateRole::Optimizer && getTensorType().getRank() == 0;
+  if (!isNumber &&
+      parameter.getTensorType().getShape() != getTensorType().getShape())
     return emitOpError("has type ")
            << getType() << ", its parameter " << parameter.getType();
   return success();

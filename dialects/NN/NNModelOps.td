@@ -82,7 +82,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `parameter` | a weight of the model |
     | `derived` | computed from other states or weights when weights are loaded |
     | `gradient` | the gradient of `parameter` |
-    | `optimizer` | a state of the optimizer: for one `parameter`, named as `h.0.ln_1.weight.exp_avg`, or for the whole model |
+    | `optimizer` | a state of the optimizer: for one `parameter`, with its shape or a number of rank 0, named as `h.0.ln_1.weight.exp_avg`; or for the whole model |
     | `accumulator` | a sum over micro-batches |
     | `scalar` | a number that a step computes once, before its first micro-batch |
     | `saved` | activations saved from a micro-batch's forward pass for its backward pass; the first dimension is the slot |

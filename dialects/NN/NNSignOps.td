@@ -22,8 +22,10 @@
 
 def NN_AverageOp : NN_NonDifferentiableOp<"average",
     (ins NN_F32:$input, NN_F32:$before, NN_F32:$condition,
-         Optional<NN_F32>:$keep, StrAttr:$wire),
-    [NN_Elementwise, NN_Updates]> {
+         Optional<NN_F32>:$keep, Optional<NN_F32>:$factors, StrAttr:$wire,
+         UnitAttr:$joint, OptionalAttr<FlatSymbolRefAttr>:$bucket),
+    [NN_Elementwise, NN_Updates, AttrSizedOperandSegments,
+     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The mean of what the replicas compute of their own gradients.";
   let description = [{
     The input is computed from a bucket of gradients. Each replica computes it
@@ -41,11 +43,16 @@ def NN_AverageOp : NN_NonDifferentiableOp<"average",
     the gradients, and nothing more is sent. A format that loses something keeps
     it as errors, and adds `keep` times these to what is sent next, or 1 times
     without `keep`.
+
+    With `joint` a replica has one scale for all averages of the step that are
+    `joint`. `factors` has a number for each tensor of `bucket`: before it is
+    compressed, the tensor is multiplied by it, and the mean is divided by it; a
+    tensor with the factor 0 is not sent, and its mean is 0.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
     $input `else` $before `if` $condition (`keep` $keep^)? `wire` $wire
-    attr-dict `:`
+    (`by` $factors^ `of` $bucket)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -94,13 +101,34 @@ def NN_SignScalesOp : NN_SignOp<"sign_scales",
   }];
 }
 
+def NN_JoinScalesOp : NN_SignOp<"join_scales",
+    (ins NN_F32:$scales, Optional<Index>:$first, UnitAttr:$chunked)> {
+  let summary = "The sum of squares of the elements that scales are of, and their number.";
+  let description = [{
+    `scales` is [R, tensors], a result of nn.sign_scales with the same
+    attributes; squares and elements are [R, 1]. The root of their quotient is
+    the scale that all tensors of a row have together. Added up for several
+    buckets, they give a scale of all.
+
+    ```mlir
+    %s, %n = nn.join_scales %a of @parameters.decay parts 2
+        : (tensor<2x1xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)
+    ```
+  }];
+  let results = (outs NN_F32:$squares, NN_F32:$elements);
+  let assemblyFormat = [{
+    $scales (`of` $bucket^)? (`first` $first^)? `parts` $parts attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 def NN_PackSignsOp : NN_SignOp<"pack_signs",
     (ins NN_F32:$input, NN_F32:$scales, Optional<Index>:$first,
          UnitAttr:$chunked), [NN_Updates]> {
   let summary = "The signs of x, and error = x - scale * sign(x).";
   let description = [{
-    `input`, `scales` and `chunked` are those of nn.sign_scales. words is
-    [R, D, C / 32], the chunks of each row, or [R, 1, C / 32] with `chunked`.
+    `input` and `chunked` are those of nn.sign_scales; `scales` are its results,
+    or [R, 1], one for all tensors of a row. words is [R, D, C / 32], the chunks of each row, or [R, 1, C / 32] with `chunked`.
     error is as the input. Elements beyond the end of a tensor are zero in it,
     and their bits are.
 
@@ -122,7 +150,7 @@ def NN_MeanSignsOp : NN_SignOp<"mean_signs",
   let summary = "y = error + the mean over senders of scale * sign";
   let description = [{
     words is [D, R, C / 32], what D senders have sent for the chunks of R rows;
-    scales is [D, tensors]; error and y are [R C]. Elements beyond the end of a
+    scales is [D, tensors], or [D, 1]; error and y are [R C]. Elements beyond the end of a
     tensor are zero in y.
 
     ```mlir
@@ -138,12 +166,15 @@ def NN_MeanSignsOp : NN_SignOp<"mean_signs",
 }
 
 def NN_UnpackSignsOp : NN_SignOp<"unpack_signs",
-    (ins NN_Ids:$words, NN_F32:$scales, NN_F32:$before, NN_F32:$condition),
+    (ins NN_Ids:$words, NN_F32:$scales, NN_F32:$before, NN_F32:$condition,
+         Optional<NN_F32>:$factors),
     [NN_Updates]> {
   let summary = "The flat tensor of a bucket: scale * sign.";
   let description = [{
     words is [D, 1, C / 32], scales [D, tensors]: one scale for each chunk of
-    each tensor. Padding of the flat tensor is zero. If `condition`, of rank 0,
+    each tensor; or [D, 1], one for the chunks of all. `factors`, if given, has a
+    number for each tensor by which its scales are multiplied. Padding of the
+    flat tensor is zero. If `condition`, of rank 0,
     is 0, the result is `before`.
 
     ```mlir
@@ -153,8 +184,8 @@ def NN_UnpackSignsOp : NN_SignOp<"unpack_signs",
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $words `scales` $scales `else` $before `if` $condition (`of` $bucket^)?
-    `parts` $parts attr-dict `:` functional-type(operands, results)
+    $words `scales` $scales (`times` $factors^)? `else` $before `if` $condition
+    (`of` $bucket^)? `parts` $parts attr-dict `:` functional-type(operands, results)
   }];
 }
 

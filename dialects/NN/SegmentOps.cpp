@@ -4,11 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// nn.segment_sums and nn.scale_segments: verifiers, sharding and `localize`.
+// The operations of NNSegmentOps.td: verifiers, sharding and `localize`.
 //
 //===----------------------------------------------------------------------===//
 
 #include "BucketMembers.h"
+#include "VerifyShape.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -34,13 +35,16 @@ SmallVector<int64_t> heddle::nn::segmentsOf(Operation *op) {
   return sizesOf(cast<ScaleSegmentsOp>(op));
 }
 
-/// Replaces the operation's reference to a bucket by the sizes of the bucket's
-/// segments. Sets the operand `first` to the index, in the whole bucket, of the
-/// first element of the rank's shard.
+SmallVector<int64_t> heddle::nn::segmentCountsOf(Operation *op) {
+  auto maxima = cast<SegmentMaximaOp>(op);
+  return maxima.getCounts() ? llvm::to_vector(*maxima.getCounts())
+                            : elementsOfMembers(maxima);
+}
+
+/// Sets the operand `first` to the index, in the whole bucket, of the first
+/// element of the rank's shard.
 template <typename OpT>
-static void localizeSegments(OpT op, const dist::Split &split) {
-  op.setSegments(sizesOf(op));
-  op.removeBucketAttr();
+static void nameFirst(OpT op, const dist::Split &split) {
   OpBuilder builder(op);
   SmallVector<Attribute> axes;
   for (Attribute axis : split.axes[split.rule.operands[0][0]])
@@ -55,6 +59,15 @@ static void localizeSegments(OpT op, const dist::Split &split) {
       loc, tensorOf(op.getInput()).getNumElements());
   op.getFirstMutable().assign(
       builder.create<arith::MulIOp>(loc, rank, length).getResult());
+}
+
+/// Replaces the operation's reference to a bucket by the sizes of the bucket's
+/// segments, and sets the operand `first`.
+template <typename OpT>
+static void localizeSegments(OpT op, const dist::Split &split) {
+  op.setSegments(sizesOf(op));
+  op.removeBucketAttr();
+  nameFirst(op, split);
 }
 
 //===----------------------------------------------------------------------===//
@@ -114,6 +127,75 @@ LogicalResult ScaleSegmentsOp::verifySymbolUses(SymbolTableCollection &) {
   return verifyBucketUse(*this);
 }
 
+LogicalResult SegmentMaximaOp::verify() {
+  if (getBucket().has_value() == getCounts().has_value())
+    return emitOpError("needs a bucket, or the counts of elements");
+  RankedTensorType input = tensorOf(getInput()), output = tensorOf(getOutput());
+  if (input.getRank() != 1 || output.getRank() != 2)
+    return emitOpError("gives ") << output << " for " << input;
+  int64_t ranges = output.getDimSize(0);
+  if (ranges < 1 || input.getNumElements() % ranges != 0 ||
+      input.getNumElements() / ranges % paddedElements(1) != 0)
+    return emitOpError("has ") << ranges << " ranges, which do not divide "
+                               << input << " at multiples of 64 elements";
+  if (!getCounts())
+    return success();
+  ArrayRef<int64_t> counts = *getCounts();
+  if (counts.empty())
+    return emitOpError("has no segment");
+  int64_t elements = 0;
+  for (int64_t count : counts) {
+    if (count < 1)
+      return emitOpError("has a segment without elements");
+    elements += paddedElements(count);
+  }
+  if (!getFirst() && elements > input.getNumElements())
+    return emitOpError("has segments of ")
+           << elements << " elements in " << input;
+  return verifyShape(*this, getOutput(),
+                     {ranges, static_cast<int64_t>(counts.size())}, "output");
+}
+LogicalResult SegmentMaximaOp::verifySymbolUses(SymbolTableCollection &) {
+  if (failed(verifyBucketUse(*this)))
+    return failure();
+  if (!bucketOf(*this))
+    return success();
+  return verifyShape(
+      *this, getOutput(),
+      {tensorOf(getOutput()).getDimSize(0),
+       static_cast<int64_t>(bucketOf(*this).getMembers().size())},
+      "output");
+}
+
+LogicalResult MaxRowsOp::verify() {
+  RankedTensorType input = tensorOf(getInput());
+  if (input.getRank() != 2 || input.getDimSize(0) < 1)
+    return emitOpError("takes ") << input << ", which has no rows";
+  return verifyShape(*this, getOutput(), {input.getDimSize(1)}, "output");
+}
+
+/// Verifies that a flat tensor has at least `numbers` units of 64 elements.
+static LogicalResult verifyNumbers(Operation *op, Value flat, Value numbers) {
+  RankedTensorType type = tensorOf(flat), few = tensorOf(numbers);
+  if (type.getRank() == 1 && few.getRank() == 1 &&
+      type.getDimSize(0) >= few.getDimSize(0) * paddedElements(1))
+    return success();
+  return op->emitOpError("has numbers of type ")
+         << few << " in a bucket of type " << type;
+}
+
+LogicalResult ReadNumbersOp::verify() {
+  return verifyNumbers(*this, getInput(), getOutput());
+}
+LogicalResult WriteNumbersOp::verify() {
+  if (getBefore().getType() != getOutput().getType())
+    return emitOpError("gives ")
+           << getOutput().getType() << " for " << getBefore().getType();
+  if (failed(verifyShape(*this, getCondition(), {}, "condition")))
+    return failure();
+  return verifyNumbers(*this, getOutput(), getNumbers());
+}
+
 //===----------------------------------------------------------------------===//
 // Interfaces
 //===----------------------------------------------------------------------===//
@@ -122,6 +204,10 @@ static constexpr llvm::StringLiteral isOptimizer = "the optimizer's";
 
 StringRef SegmentSumsOp::getNotDifferentiableReason() { return isOptimizer; }
 StringRef ScaleSegmentsOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef SegmentMaximaOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef MaxRowsOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef ReadNumbersOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef WriteNumbersOp::getNotDifferentiableReason() { return isOptimizer; }
 
 double SegmentSumsOp::getFlops() {
   return 2 * static_cast<double>(tensorOf(getInput()).getNumElements());
@@ -129,6 +215,15 @@ double SegmentSumsOp::getFlops() {
 double ScaleSegmentsOp::getFlops() {
   return static_cast<double>(tensorOf(getInput()).getNumElements());
 }
+
+double SegmentMaximaOp::getFlops() {
+  return static_cast<double>(tensorOf(getInput()).getNumElements());
+}
+double MaxRowsOp::getFlops() {
+  return static_cast<double>(tensorOf(getInput()).getNumElements());
+}
+double ReadNumbersOp::getFlops() { return 0; }
+double WriteNumbersOp::getFlops() { return 0; }
 
 // The results are partial sums: a rank sums only the elements of a segment that
 // are in its shard.
@@ -139,6 +234,29 @@ dist::ShardingRule ScaleSegmentsOp::getShardingRule() {
   return dist::buildRule(*this, {"n", "m"}, {"n"}, "m");
 }
 
+// Ranks that split the flat tensor have the maxima of different ranges.
+dist::ShardingRule SegmentMaximaOp::getShardingRule() {
+  dist::ShardingRule rule = dist::buildRule(*this, {"r"}, {"rm"}, "m");
+  dist::Factor &ranges = rule.factors[rule.indexOf("r")];
+  ranges.size = tensorOf(getOutput()).getDimSize(0);
+  ranges.units = "ranges";
+  return rule;
+}
+dist::ShardingRule MaxRowsOp::getShardingRule() {
+  return dist::buildRule(*this, {"rm"}, {"m"}, "rm");
+}
+dist::ShardingRule ReadNumbersOp::getShardingRule() {
+  return dist::buildRule(*this, {"n"}, {"m"}, "nm");
+}
+dist::ShardingRule WriteNumbersOp::getShardingRule() {
+  return dist::buildRule(*this, {"m", "n", ""}, {"n"}, "nm");
+}
+
+void SegmentMaximaOp::localize(const dist::Split &split) {
+  setCounts(segmentCountsOf(getOperation()));
+  removeBucketAttr();
+  nameFirst(*this, split);
+}
 void SegmentSumsOp::localize(const dist::Split &split) {
   localizeSegments(*this, split);
 }
@@ -147,6 +265,9 @@ void ScaleSegmentsOp::localize(const dist::Split &split) {
   getOutput().setType(tensorOf(getInput()));
 }
 
+SmallVector<Tie> WriteNumbersOp::getTies() {
+  return {{getOutput(), getBefore(), Tie::Worth::OfState}};
+}
 SmallVector<Tie> ScaleSegmentsOp::getTies() {
   return {{getOutput(), getInput(), Tie::Worth::OfComputed}};
 }

@@ -49,13 +49,26 @@ template <typename OpT> static SignLayout layoutOf(OpT op) {
 
 SignLayout heddle::nn::signLayoutOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, SignLayout>(op)
-      .Case<SignScalesOp, PackSignsOp, MeanSignsOp, UnpackSignsOp>(
-          [](auto op) { return layoutOf(op); });
+      .Case<SignScalesOp, JoinScalesOp, PackSignsOp, MeanSignsOp,
+            UnpackSignsOp>([](auto op) { return layoutOf(op); });
 }
 
 //===----------------------------------------------------------------------===//
 // Verifiers
 //===----------------------------------------------------------------------===//
+
+static int64_t dim(Value value, int64_t number) {
+  return tensorOf(value).getDimSize(number);
+}
+
+/// Verifies that the optional `factors` has a number for each of `tensors`
+/// tensors.
+static LogicalResult verifyFactors(Operation *op, Value factors,
+                                   size_t tensors) {
+  return factors ? verifyShape(op, factors, {static_cast<int64_t>(tensors)},
+                               "factors")
+                 : success();
+}
 
 LogicalResult AverageOp::verify() {
   if (getInput().getType() != getOutput().getType() ||
@@ -67,7 +80,20 @@ LogicalResult AverageOp::verify() {
     return failure();
   if (getWire() != "sign1" && getWire() != "f32")
     return emitOpError("has the unknown wire format ") << getWireAttr();
+  if (bool(getFactors()) != getBucket().has_value())
+    return emitOpError("needs a bucket with factors, and none without");
+  if (getFactors() && tensorOf(getFactors()).getRank() != 1)
+    return emitOpError("has factors of type ") << getFactors().getType();
   return success();
+}
+
+LogicalResult AverageOp::verifySymbolUses(SymbolTableCollection &) {
+  if (failed(verifyBucketUse(*this)))
+    return failure();
+  if (!bucketOf(*this))
+    return success();
+  return verifyFactors(*this, getFactors(),
+                       bucketOf(*this).getMembers().size());
 }
 
 /// Whether the operation has what its layout depends on. Emits an error if it
@@ -94,10 +120,6 @@ template <typename OpT> static LogicalResult verifyMembers(OpT op) {
   return success(succeeded(verifyBucketUse(op)) && succeeded(op.verify()));
 }
 
-static int64_t dim(Value value, int64_t number) {
-  return tensorOf(value).getDimSize(number);
-}
-
 /// Verifies that the flat tensor `input` has `rows` rows: the flat tensors of
 /// buckets, or chunks.
 static LogicalResult verifyRows(Operation *op, const SignLayout &layout,
@@ -115,10 +137,14 @@ static LogicalResult verifyRows(Operation *op, const SignLayout &layout,
                                  << " elements, and takes " << input.getType();
 }
 
-/// Verifies that `scales` has a scale for each tensor in each of `rows` rows.
+/// Verifies that `scales` has a scale for each tensor in each of `rows` rows,
+/// or if it is `mayBeJoint`, one for all tensors of a row.
 static LogicalResult verifyScales(Operation *op, const SignLayout &layout,
-                                  Value scales, int64_t rows) {
+                                  Value scales, int64_t rows,
+                                  bool mayBeJoint = true) {
   auto tensors = static_cast<int64_t>(layout.tensors.size());
+  if (mayBeJoint && tensorOf(scales).getRank() == 2 && dim(scales, 1) == 1)
+    tensors = 1;
   return verifyShape(op, scales, {rows, tensors}, "scales");
 }
 
@@ -133,9 +159,24 @@ LogicalResult SignScalesOp::verify() {
     return success();
   SignLayout layout = layoutOf(*this);
   int64_t rows = dim(getScales(), 0);
-  if (failed(verifyScales(*this, layout, getScales(), rows)))
+  if (failed(verifyScales(*this, layout, getScales(), rows,
+                          /*mayBeJoint=*/false)))
     return failure();
   return verifyRows(*this, layout, getInput(), rows, getChunked());
+}
+
+LogicalResult JoinScalesOp::verify() {
+  if (failed(verifyParts(*this)))
+    return failure();
+  if (tensorOf(getScales()).getRank() != 2 || dim(getScales(), 0) < 1)
+    return emitOpError("takes ") << getScales().getType();
+  int64_t rows = dim(getScales(), 0);
+  for (Value result : getResults())
+    if (failed(verifyShape(*this, result, {rows, 1}, "a result")))
+      return failure();
+  return knowsLayout(*this) ? verifyScales(*this, layoutOf(*this), getScales(),
+                                           rows, /*mayBeJoint=*/false)
+                            : success();
 }
 
 LogicalResult PackSignsOp::verify() {
@@ -187,12 +228,16 @@ LogicalResult UnpackSignsOp::verify() {
   SignLayout layout = layoutOf(*this);
   if (failed(verifyShape(*this, getWords(), {layout.parts, 1, layout.words()},
                          "words")) ||
-      failed(verifyScales(*this, layout, getScales(), layout.parts)))
+      failed(verifyScales(*this, layout, getScales(), layout.parts)) ||
+      failed(verifyFactors(*this, getFactors(), layout.tensors.size())))
     return failure();
   return verifyRows(*this, layout, getOutput(), 1, /*isChunked=*/false);
 }
 
 LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyMembers(*this);
+}
+LogicalResult JoinScalesOp::verifySymbolUses(SymbolTableCollection &) {
   return verifyMembers(*this);
 }
 LogicalResult PackSignsOp::verifySymbolUses(SymbolTableCollection &) {
@@ -213,6 +258,7 @@ static constexpr llvm::StringLiteral isOptimizer = "the optimizer's";
 
 StringRef AverageOp::getNotDifferentiableReason() { return isOptimizer; }
 StringRef SignScalesOp::getNotDifferentiableReason() { return isOptimizer; }
+StringRef JoinScalesOp::getNotDifferentiableReason() { return isOptimizer; }
 StringRef PackSignsOp::getNotDifferentiableReason() { return isOptimizer; }
 StringRef MeanSignsOp::getNotDifferentiableReason() { return isOptimizer; }
 StringRef UnpackSignsOp::getNotDifferentiableReason() { return isOptimizer; }
@@ -222,6 +268,7 @@ static double elementsOf(Value value) {
 }
 double AverageOp::getFlops() { return 0; }
 double SignScalesOp::getFlops() { return 2 * elementsOf(getInput()); }
+double JoinScalesOp::getFlops() { return 3 * elementsOf(getScales()); }
 double PackSignsOp::getFlops() { return elementsOf(getInput()); }
 double MeanSignsOp::getFlops() {
   return static_cast<double>(getParts() + 1) * elementsOf(getOutput());
@@ -237,10 +284,14 @@ static dist::ShardingRule withRows(dist::ShardingRule rule, int64_t rows) {
 }
 
 dist::ShardingRule AverageOp::getShardingRule() {
-  return dist::buildRule(*this, {"n", "n", ""}, {"n"});
+  return dist::buildRule(*this, {"n", "n", "", "m"}, {"n"}, "m");
 }
 dist::ShardingRule SignScalesOp::getShardingRule() {
   return withRows(dist::buildRule(*this, {"r", ""}, {"rm"}, "m"),
+                  dim(getScales(), 0));
+}
+dist::ShardingRule JoinScalesOp::getShardingRule() {
+  return withRows(dist::buildRule(*this, {"rm"}, {"rk", "rk"}, "mk"),
                   dim(getScales(), 0));
 }
 dist::ShardingRule PackSignsOp::getShardingRule() {
@@ -252,7 +303,7 @@ dist::ShardingRule MeanSignsOp::getShardingRule() {
                   dim(getWords(), 1));
 }
 dist::ShardingRule UnpackSignsOp::getShardingRule() {
-  return dist::buildRule(*this, {"srw", "sm", "n", ""}, {"n"}, "srwmn");
+  return dist::buildRule(*this, {"srw", "sm", "n", "", "f"}, {"n"}, "srwmnf");
 }
 
 /// Replaces the operation's reference to a bucket by the counts of its tensors.
@@ -281,6 +332,11 @@ void SignScalesOp::localize(const dist::Split &split) {
   if (getChunked())
     nameFirst(*this, split, dim(getScales(), 0));
 }
+void JoinScalesOp::localize(const dist::Split &split) {
+  nameCounts(*this);
+  if (getChunked())
+    nameFirst(*this, split, dim(getScales(), 0));
+}
 void PackSignsOp::localize(const dist::Split &split) {
   nameCounts(*this);
   if (getChunked())
@@ -301,6 +357,7 @@ SmallVector<Tie> AverageOp::getTies() {
   return {{getOutput(), getBefore(), Tie::Worth::OfState}};
 }
 SmallVector<Tie> SignScalesOp::getTies() { return {}; }
+SmallVector<Tie> JoinScalesOp::getTies() { return {}; }
 SmallVector<Tie> PackSignsOp::getTies() {
   return {{getError(), getInput(), Tie::Worth::OfComputed}};
 }

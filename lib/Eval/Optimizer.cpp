@@ -11,6 +11,7 @@
 #include "ScalarProgram.h"
 #include "heddle/Eval/ReferenceOps.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -173,6 +174,62 @@ LogicalResult evalScaleSegments(nn::ScaleSegmentsOp op, const Inputs &in,
   return success();
 }
 
+LogicalResult evalSegmentMaxima(nn::SegmentMaximaOp op, const Inputs &in,
+                                Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  double *maxima = out.floats(op.getOutput());
+  int64_t length = in[op.getInput()].numElements();
+  int64_t count = out[op.getOutput()].numElements();
+  SmallVector<int64_t> counts = nn::segmentCountsOf(op);
+  auto segments = static_cast<int64_t>(counts.size());
+  int64_t range = length / (count / segments);
+  std::fill_n(maxima, count, -std::numeric_limits<double>::infinity());
+  int64_t begin = -in.integerOr(op.getFirst(), 0);
+  for (auto [segment, elements] : llvm::enumerate(counts)) {
+    for (int64_t i = std::max<int64_t>(begin, 0);
+         i < std::min(begin + elements, length); ++i) {
+      double &largest =
+          maxima[i / range * segments + static_cast<int64_t>(segment)];
+      largest = std::max(largest, input[i]);
+    }
+    begin += nn::paddedElements(elements);
+  }
+  return success();
+}
+
+LogicalResult evalMaxRows(nn::MaxRowsOp op, const Inputs &in, Outputs &out) {
+  double *output = out.floats(op.getOutput());
+  int64_t columns = out[op.getOutput()].numElements();
+  for (auto [index, value] : llvm::enumerate(in[op.getInput()].floats())) {
+    auto at = static_cast<int64_t>(index);
+    double &largest = output[at % columns];
+    largest = at < columns ? value : std::max(largest, value);
+  }
+  return success();
+}
+
+LogicalResult evalReadNumbers(nn::ReadNumbersOp op, const Inputs &in,
+                              Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  double *output = out.floats(op.getOutput());
+  for (int64_t i = 0; i < out[op.getOutput()].numElements(); ++i)
+    output[i] = input[i * nn::paddedElements(1)];
+  return success();
+}
+
+LogicalResult evalWriteNumbers(nn::WriteNumbersOp op, const Inputs &in,
+                               Outputs &out) {
+  const double *numbers = in.floats(op.getNumbers());
+  double *output = out.floats(op.getOutput());
+  if (in.number(op.getCondition()) == 0) {
+    llvm::copy(in[op.getBefore()].floats(), output);
+    return success();
+  }
+  for (int64_t i = 0; i < in[op.getNumbers()].numElements(); ++i)
+    output[i * nn::paddedElements(1)] = numbers[i];
+  return success();
+}
+
 } // namespace
 
 void attachOptimizerEvaluations(MLIRContext &context) {
@@ -186,6 +243,10 @@ void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::AdvanceLossScaleOp, evalAdvanceLossScale>(context);
   attachEvaluation<nn::SegmentSumsOp, evalSegmentSums>(context);
   attachEvaluation<nn::ScaleSegmentsOp, evalScaleSegments>(context);
+  attachEvaluation<nn::SegmentMaximaOp, evalSegmentMaxima>(context);
+  attachEvaluation<nn::MaxRowsOp, evalMaxRows>(context);
+  attachEvaluation<nn::ReadNumbersOp, evalReadNumbers>(context);
+  attachEvaluation<nn::WriteNumbersOp, evalWriteNumbers>(context);
 }
 
 } // namespace heddle::eval

@@ -80,6 +80,36 @@ LogicalResult evalSignScales(nn::SignScalesOp op, const Inputs &in,
   return success();
 }
 
+LogicalResult evalJoinScales(nn::JoinScalesOp op, const Inputs &in,
+                             Outputs &out) {
+  SignLayout layout = nn::signLayoutOf(op);
+  const double *scales = in.floats(op.getScales());
+  double *squares = out.floats(op.getSquares());
+  double *elements = out.floats(op.getElements());
+  int64_t rows = out[op.getSquares()].numElements();
+  auto tensors = static_cast<int64_t>(layout.tensors.size());
+  for (const Range &range :
+       rangesOf(layout, rows, /*stride=*/0, op.getChunked(),
+                in.integerOr(op.getFirst(), 0))) {
+    int64_t row = range.scale / tensors;
+    auto count = static_cast<double>(range.count);
+    squares[row] += scales[range.scale] * scales[range.scale] * count;
+    elements[row] += count;
+  }
+  return success();
+}
+
+/// The number of scales of a row: one for each tensor, or one for all.
+int64_t scalesOfRow(Value scales) {
+  return cast<RankedTensorType>(scales.getType()).getDimSize(1);
+}
+
+/// The index, in scales that may be one for all tensors of a row, of the scale
+/// with the index `scale` among those of each tensor.
+int64_t scaleAt(int64_t row, int64_t tensor, int64_t perRow) {
+  return row * perRow + (perRow == 1 ? 0 : tensor);
+}
+
 bool bitAt(ArrayRef<int64_t> words, int64_t bit) {
   return (words[bit / SignLayout::bitsPerWord] >>
           (bit % SignLayout::bitsPerWord)) &
@@ -94,19 +124,22 @@ LogicalResult evalPackSigns(nn::PackSignsOp op, const Inputs &in,
   double *error = out.floats(op.getError());
   auto words = out[op.getWords()].mutableInts();
   int64_t rows = cast<RankedTensorType>(op.getWords().getType()).getDimSize(0);
+  auto tensors = static_cast<int64_t>(layout.tensors.size());
   for (const Range &range :
        rangesOf(layout, rows, in[op.getInput()].numElements() / rows,
-                op.getChunked(), in.integerOr(op.getFirst(), 0)))
+                op.getChunked(), in.integerOr(op.getFirst(), 0))) {
+    double scale = scales[scaleAt(range.scale / tensors, range.scale % tensors,
+                                  scalesOfRow(op.getScales()))];
     for (int64_t i = 0; i < range.count; ++i) {
       int64_t element = range.element + i, bit = range.bit + i;
       bool isPositive = x[element] >= 0;
-      error[element] = x[element] - (isPositive ? scales[range.scale]
-                                                : -scales[range.scale]);
+      error[element] = x[element] - (isPositive ? scale : -scale);
       auto &word = words[bit / SignLayout::bitsPerWord];
       word = static_cast<int32_t>(static_cast<uint32_t>(word) |
                                   uint32_t(isPositive)
                                       << (bit % SignLayout::bitsPerWord));
     }
+  }
   return success();
 }
 
@@ -125,7 +158,8 @@ LogicalResult evalMeanSigns(nn::MeanSignsOp op, const Inputs &in,
     for (int64_t i = 0; i < range.count; ++i) {
       double sum = 0;
       for (int64_t sender = 0; sender < layout.parts; ++sender) {
-        double scale = scales[sender * tensors + range.scale % tensors];
+        double scale = scales[scaleAt(sender, range.scale % tensors,
+                                      scalesOfRow(op.getScales()))];
         int64_t bit = sender * rows * layout.elements + range.bit + i;
         sum += bitAt(words, bit) ? scale : -scale;
       }
@@ -145,12 +179,14 @@ LogicalResult evalUnpackSigns(nn::UnpackSignsOp op, const Inputs &in,
     llvm::copy(in[op.getBefore()].floats(), output);
     return success();
   }
-  auto tensors = static_cast<int64_t>(layout.tensors.size());
   for (const Range &range : rangesOf(layout, /*rows=*/1, /*stride=*/0,
                                      /*isChunked=*/false, /*first=*/0))
     for (int64_t i = 0; i < range.count; ++i) {
       int64_t chunk = range.bit / layout.elements;
-      double scale = scales[chunk * tensors + range.scale];
+      double scale =
+          scales[scaleAt(chunk, range.scale, scalesOfRow(op.getScales()))];
+      if (op.getFactors())
+        scale *= in.floats(op.getFactors())[range.scale];
       output[range.element + i] = bitAt(words, range.bit + i) ? scale : -scale;
     }
   return success();
@@ -161,6 +197,7 @@ LogicalResult evalUnpackSigns(nn::UnpackSignsOp op, const Inputs &in,
 void attachSignEvaluations(MLIRContext &context) {
   attachEvaluation<nn::AverageOp, evalAverage>(context);
   attachEvaluation<nn::SignScalesOp, evalSignScales>(context);
+  attachEvaluation<nn::JoinScalesOp, evalJoinScales>(context);
   attachEvaluation<nn::PackSignsOp, evalPackSigns>(context);
   attachEvaluation<nn::MeanSignsOp, evalMeanSigns>(context);
   attachEvaluation<nn::UnpackSignsOp, evalUnpackSigns>(context);

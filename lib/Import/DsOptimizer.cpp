@@ -79,9 +79,8 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
   if (std::optional<Optimizer> found = findOptimizer(type))
     return *found;
   const auto &words = Words<Optimizer>::all;
-  checkType(
-      type, "optimizer", {words.begin(), words.end()},
-      {"Adagrad", "OneBitLamb", "MuAdam", "MuAdamW", "MuSGD", "Muon", "SGD"});
+  checkType(type, "optimizer", {words.begin(), words.end()},
+            {"Adagrad", "MuAdam", "MuAdamW", "MuSGD", "Muon", "SGD"});
   return {};
 }
 

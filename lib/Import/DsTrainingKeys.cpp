@@ -35,8 +35,8 @@ static void addOptimizer(std::vector<DsKey> &keys) {
        {"optimizer.legacy_fusion", DsBool, R::Ignored, sameNumbers},
        {"optimizer.params", DsObject, R::Section},
        {"optimizer.params.bias_correction", DsBool, R::Neutral,
-        "moments are always corrected for their bias, but for OneBitAdam's and "
-        "ZeroOneAdam's",
+        "moments are always corrected for their bias, but for those of "
+        "OneBitAdam, ZeroOneAdam and OneBitLamb",
         "[true]"},
        {"optimizer.params.amsgrad", DsBool, R::Neutral,
         "AMSGrad is not supported"},

@@ -207,14 +207,23 @@ const char *config::whyNothingTrains(const Settings &values) {
 }
 
 const char *config::whyNotLamb(const Settings &values) {
-  return values.optimizer == Optimizer::Lamb ? whyNothingTrains(values)
-                                             : "the optimizer is not Lamb";
+  return values.optimizer == Optimizer::Lamb ||
+                 values.optimizer == Optimizer::OneBitLamb
+             ? whyNothingTrains(values)
+             : "the optimizer is not Lamb or OneBitLamb";
 }
 
-const char *config::whyNotOneBitAdam(const Settings &values) {
-  return values.optimizer == Optimizer::OneBitAdam
+const char *config::whyNotOneBitLamb(const Settings &values) {
+  return values.optimizer == Optimizer::OneBitLamb
              ? whyNothingTrains(values)
-             : "the optimizer is not OneBitAdam";
+             : "the optimizer is not OneBitLamb";
+}
+
+const char *config::whyNothingFreezes(const Settings &values) {
+  return values.optimizer == Optimizer::OneBitAdam ||
+                 values.optimizer == Optimizer::OneBitLamb
+             ? whyNothingTrains(values)
+             : "the optimizer is not OneBitAdam or OneBitLamb";
 }
 
 const char *config::whyNotZeroOneAdam(const Settings &values) {
@@ -275,7 +284,7 @@ std::string config::warnOfMode(const ResolvedSettings &settings) {
         found->second.kind != Origin::Kind::Flag)
       continue;
     for (auto why : {whyTraining, whyNothingTrains, whyNoCache, whyNotDynamic,
-                     whyNotOneBitAdam, whyNotZeroOneAdam})
+                     whyNothingFreezes, whyNotZeroOneAdam})
       if (field.whyIdle == why && *why(settings.values) &&
           named.insert(found->second.text).second) {
         std::string &flags = idle[why(settings.values)];

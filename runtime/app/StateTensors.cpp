@@ -42,6 +42,10 @@ const plan::State *heddle::rt::findParameter(const plan::Stage &stage,
 std::vector<plan::WeightSlice> heddle::rt::sourcesOf(const plan::Stage &stage,
                                                      const plan::State &state) {
   const plan::State *parameter = findParameter(stage, state);
+  // A number of a parameter has a tensor of its own, also if the parameter is
+  // made of several tensors, or of a part of one.
+  if (parameter && state.shape.empty() && !parameter->shape.empty())
+    return {wholeTensor(parameter->name, {})};
   const plan::State &owner = parameter ? *parameter : state;
   if (!owner.sources.empty())
     return owner.sources;

@@ -16,6 +16,7 @@ import numpy as np
 import heddle_test as h
 import test_gpu
 import test_one_bit
+import test_one_bit_lamb
 import test_zero_one
 
 DEFAULT = [(2, "sm_90")]
@@ -24,6 +25,9 @@ TOLERANCE = 1e-5
 
 
 class OneBitGpu(test_gpu.GpuTest):
+    state_of = test_one_bit.State
+    tolerance = TOLERANCE  # Of states.
+
     def train_pair(self, ranks, target, config, steps, *flags):
         """The binaries for x86-64 and for a GPU, and what the first one trains."""
         rows = test_one_bit.ROWS * ranks
@@ -67,10 +71,10 @@ class OneBitGpu(test_gpu.GpuTest):
                 if signs:
                     continue
                 for own, other in errors:
-                    self.assertLessEqual(np.abs(own - other).max() / scale, 10 * TOLERANCE,
-                                         name)
+                    self.assertLessEqual(np.abs(own - other).max() / scale,
+                                         10 * self.tolerance, name)
             for own, other in kept:
-                self.assert_close(own, other, TOLERANCE, name)
+                self.assert_close(own, other, self.tolerance, name)
         self.assertLess(different, 0.01 * total)
 
     def assert_sent(self, path, gpu, freeze):
@@ -105,7 +109,7 @@ class OneBitGpu(test_gpu.GpuTest):
                                   os.path.join(self.saved, f"step-{step:06d}"), "--save",
                                   out, name=f"from{step}", ranks=ranks, **h.LIGHT)
             self.assert_steps(found, expected[step:step + 1])
-            self.assert_states(*(test_one_bit.State(folder, step + 1, self.names, ranks)
+            self.assert_states(*(self.state_of(folder, step + 1, self.names, ranks)
                                  for folder in (out, self.saved)), ranks)
 
     @h.needs_mpi
@@ -125,6 +129,26 @@ class OneBitGpu(test_gpu.GpuTest):
                     case[0], case[1], test_zero_one.config_of(4, 1), 5 if zero else 7,
                     *case[2:])
                 self.check_steps(gpu, expected, range(2, len(expected)), *case)
+
+    @h.needs_mpi
+    @unittest.skipUnless(h.LONG, "test_one_bit_lamb.py has the rule, unit tests the kernels")
+    def test_lamb(self):
+        """Dense and compressed steps of 1-bit LAMB. All tensors have one scale, so a sign
+        that differs changes all of them a little."""
+        def state_of(folder, step, names, ranks):
+            state = test_one_bit_lamb.State(folder, step, {"decay.compressed": names}, ranks)
+            for name in names:
+                state.m[name] = np.append(state.m[name], [
+                    numbers[name] for numbers in (state.coefficient, state.scale, state.last)])
+            return state
+        self.state_of, self.tolerance = state_of, 3 * TOLERANCE
+        for case in [(2, "sm_90"), (3, "sm_80"), (2, "sm_90", "--zero", 2)]:
+            with self.subTest(case=case):
+                gpu, expected = self.train_pair(case[0], case[1],
+                                                test_one_bit_lamb.config_of(2), 4, *case[2:])
+                self.assertIn("kernels agree",
+                              h.run([*test_gpu.emulated(gpu), "check"]).stdout)
+                self.check_steps(gpu, expected, range(1, 4), *case)
 
 
 if __name__ == "__main__":

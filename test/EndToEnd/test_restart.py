@@ -62,6 +62,8 @@ CHANGES = {
     "local_step_scaler": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),
     "local_step_clipper": ({**MESH, "optimizer": "ZeroOneAdam"}, 1),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
+    **{key: ({**MESH, "optimizer": "OneBitLamb"}, 0.25) for key in (
+        "coeff_beta", "factor_max", "factor_min", "factor_threshold")},
     "fusion": (MESH, "generic"), "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
     "quantize_zeros": (CODES, True),
     "quantize_activations": (CODES, "int8"),

@@ -138,6 +138,25 @@ def load(package, ranks):
         return modules
 
 
+def share_tensors(backend, sizes):
+    """Lets chunk r of the flat tensor of all parameters, which OnebitLamb sends, have part
+    r of each of them, as Heddle's chunks do, instead of whole tensors. The class does not
+    know which elements follow each other."""
+    ends = np.cumsum(sizes)
+    parts = [np.split(np.arange(end - size, end), RANKS) for end, size in zip(ends, sizes)]
+    order = torch.from_numpy(np.concatenate([part[rank] for rank in range(RANKS)
+                                             for part in parts]))
+    send = backend.compressed_allreduce
+
+    def send_parts(self, tensor, *errors):
+        if tensor.numel() == len(order):
+            sent = tensor[order]
+            tensor[order] = send(self, sent, *errors)
+            return tensor
+        return send(self, tensor, *errors)
+    backend.compressed_allreduce = send_parts
+
+
 def make_inputs():
     """The configuration, weights and tokens that both sides train with."""
     config = h.gpt2_config(**MODEL)
@@ -188,6 +207,8 @@ def run(modules, ranks, name):
 def main():
     ranks = Threads()
     modules = load(sys.argv[1], ranks)
+    share_tensors(modules["compressed"].CompressedBackend,
+                  [weight.size for weight in make_inputs()[1].values()])
     found = {name: run(modules, ranks, name) for name in RUNS}
     if "--check" not in sys.argv:
         with open(RECORD, "w") as file:

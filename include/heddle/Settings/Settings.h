@@ -149,17 +149,27 @@ template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
 };
 
-enum class Optimizer { AdamW, Adam, Lion, Lamb, OneBitAdam, ZeroOneAdam };
+enum class Optimizer {
+  AdamW,
+  Adam,
+  Lion,
+  Lamb,
+  OneBitAdam,
+  ZeroOneAdam,
+  OneBitLamb
+};
 template <> struct Words<Optimizer> {
-  static constexpr std::array all = {"AdamW", "Adam",       "Lion",
-                                     "Lamb",  "OneBitAdam", "ZeroOneAdam"};
+  static constexpr std::array all = {"AdamW",     "Adam",       "Lion",
+                                     "Lamb",      "OneBitAdam", "ZeroOneAdam",
+                                     "OneBitLamb"};
 };
 
 /// Whether replicas send what the optimizer averages in one bit for each
 /// element, in some phase of a run.
 constexpr bool sendsSigns(Optimizer optimizer) {
   return optimizer == Optimizer::OneBitAdam ||
-         optimizer == Optimizer::ZeroOneAdam;
+         optimizer == Optimizer::ZeroOneAdam ||
+         optimizer == Optimizer::OneBitLamb;
 }
 
 /// Learning-rate schedules, under the names that DeepSpeed gives them.

@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels of nn.sign_scales, nn.pack_signs, nn.mean_signs and nn.unpack_signs.
+// Kernels of the operations of NNSignOps.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,6 +49,7 @@ public:
   }
 
   void emit(nn::SignScalesOp op);
+  void emit(nn::JoinScalesOp op);
   void emit(nn::PackSignsOp op);
   void emit(nn::MeanSignsOp op);
   void emit(nn::UnpackSignsOp op);
@@ -103,6 +104,13 @@ private:
 
   Value scalar(Value tensor, Value index) {
     return ev.evaluate(tensor, {{index}}).value;
+  }
+  /// The scale of a tensor in row `row` of `scales`, which may have one for all
+  /// tensors.
+  Value scaleIn(Value scales, Value row, Value tensor) {
+    int64_t perRow = cast<RankedTensorType>(scales.getType()).getDimSize(1);
+    return scalar(scales,
+                  perRow == 1 ? row : b.add(b.mul(row, perRow), tensor));
   }
   /// Whether the tensor of rank 0 is not 0.
   Value isTrue(Value condition) {
@@ -253,6 +261,36 @@ void Signs::emit(nn::SignScalesOp op) {
   });
 }
 
+/// Emits nn.join_scales. There are few rows and tensors, so one thread computes
+/// a row.
+void Signs::emit(nn::JoinScalesOp op) {
+  int64_t rows = cast<RankedTensorType>(op.getScales().getType()).getDimSize(0);
+  Type f32 = b.builder.getF32Type(), f64 = b.builder.getF64Type();
+  Value zero = b.create<arith::ConstantOp>(b.builder.getF64FloatAttr(0));
+  auto [first, last] = k.share(rows);
+  b.forLoop(first, last, 1, [&](Value row) {
+    TensorEvaluator::Scope scope(ev);
+    SmallVector<Value> sums = b.forLoop(
+        b.constant(0), b.constant(numTensors()), 1, {zero, zero},
+        [&](Value tensor, ValueRange before) -> SmallVector<Value> {
+          TensorEvaluator::Scope inside(ev);
+          Value count = op.getChunked() ? countIn(tensor, b.add(firstRow, row))
+                                        : field(tensor, Count);
+          Value elements = b.create<arith::SIToFPOp>(f64, count);
+          Value scale = b.create<arith::ExtFOp>(
+              f64,
+              scalar(op.getScales(), b.add(b.mul(row, numTensors()), tensor)));
+          Value squares = b.create<arith::MulFOp>(
+              b.create<arith::MulFOp>(scale, scale), elements);
+          return {b.create<arith::AddFOp>(before[0], squares),
+                  b.create<arith::AddFOp>(before[1], elements)};
+        });
+    for (auto [number, result] : llvm::enumerate(op.getResults()))
+      ev.store(result, k.results[number], {{row}},
+               {b.create<arith::TruncFOp>(f32, sums[number])});
+  });
+}
+
 void Signs::emit(nn::PackSignsOp op) {
   auto words = cast<RankedTensorType>(op.getWords().getType());
   auto input = cast<RankedTensorType>(op.getInput().getType());
@@ -263,8 +301,7 @@ void Signs::emit(nn::PackSignsOp op) {
     b.store(word, wordAt(k.results[0], b.add(chunk.inChunks, at)), 4);
   };
   auto chunkOf = [&](const Chunk &chunk) {
-    Value scale = splat(scalar(
-        op.getScales(), b.add(b.mul(chunk.row, numTensors()), chunk.tensor)));
+    Value scale = splat(scaleIn(op.getScales(), chunk.row, chunk.tensor));
     Value negative = negated(scale);
     Value origin = isChunked ? chunk.inChunks
                              : b.add(b.mul(chunk.row, row), chunk.inBucket);
@@ -313,9 +350,7 @@ void Signs::emit(nn::MeanSignsOp op) {
           b.constant(0), b.constant(layout.parts), 1, sums,
           [&](Value sender, ValueRange before) {
             TensorEvaluator::Scope scope(ev);
-            Value scale =
-                splat(scalar(op.getScales(),
-                             b.add(b.mul(sender, numTensors()), chunk.tensor)));
+            Value scale = splat(scaleIn(op.getScales(), sender, chunk.tensor));
             Value negative = negated(scale);
             Value place = b.add(b.mul(sender, perSender), element);
             SmallVector<Value> next;
@@ -370,9 +405,11 @@ void Signs::emitMean(nn::UnpackSignsOp op, int64_t elements) {
   Value words = k.pointerOf(op.getWords());
   int64_t lanes = ev.laneCount();
   auto chunkOf = [&](const Chunk &chunk) {
-    Value scale =
-        splat(scalar(op.getScales(),
-                     b.add(b.mul(chunk.number, numTensors()), chunk.tensor)));
+    Value number = scaleIn(op.getScales(), chunk.number, chunk.tensor);
+    if (op.getFactors())
+      number = b.create<arith::MulFOp>(number,
+                                       scalar(op.getFactors(), chunk.tensor));
+    Value scale = splat(number);
     Value negative = negated(scale);
     auto unitOf = [&](Value at, bool isMasked) {
       for (int64_t bit = 0; bit < unit; bit += lanes) {
@@ -402,6 +439,8 @@ LogicalResult emitSignsKernel(KernelEmitter &k) {
   Operation *op = &k.kernel.getBody().front().front();
   if (auto scales = dyn_cast<nn::SignScalesOp>(op))
     Signs(k, op, scales.getFirst()).emit(scales);
+  else if (auto joined = dyn_cast<nn::JoinScalesOp>(op))
+    Signs(k, op, joined.getFirst()).emit(joined);
   else if (auto packed = dyn_cast<nn::PackSignsOp>(op))
     Signs(k, op, packed.getFirst()).emit(packed);
   else if (auto mean = dyn_cast<nn::MeanSignsOp>(op))

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -274,6 +275,90 @@ static Values lowerScaleSegments(nn::ScaleSegmentsOp op,
       })};
 }
 
+static Values lowerSegmentMaxima(nn::SegmentMaximaOp op,
+                                 nn::SegmentMaximaOp::Adaptor in,
+                                 LinalgBuilder &b) {
+  SmallVector<int64_t> counts = nn::segmentCountsOf(op);
+  int64_t rows = tensorOf(op.getOutput()).getDimSize(0);
+  int64_t range = tensorOf(op.getInput()).getNumElements() / rows;
+  int64_t shape[] = {rows, static_cast<int64_t>(counts.size()), range};
+  return {b.reduceTail(
+      b.builder.getF32Type(), shape, 2, {b.space(shape)},
+      LinalgBuilder::Combine::Maximum, [&](ScalarBuilder &s, Args) -> Value {
+        auto wide = [&](Value index) -> Value {
+          return s.create<arith::IndexCastOp>(s.getI64Type(), index);
+        };
+        Value at = s.create<arith::AddIOp>(
+            s.create<arith::MulIOp>(wide(s.position(0)), s.i64(range)),
+            wide(s.position(2)));
+        Value place = at;
+        if (in.getFirst())
+          place = s.create<arith::AddIOp>(at, wide(in.getFirst()));
+        Value begin = s.i64(0), count = s.i64(counts[0]);
+        int64_t next = nn::paddedElements(counts[0]);
+        for (int64_t segment = 1; segment < shape[1]; ++segment) {
+          Value isLater = s.create<arith::CmpIOp>(
+              arith::CmpIPredicate::sge, wide(s.position(1)), s.i64(segment));
+          begin = s.create<arith::SelectOp>(isLater, s.i64(next), begin);
+          count =
+              s.create<arith::SelectOp>(isLater, s.i64(counts[segment]), count);
+          next += nn::paddedElements(counts[segment]);
+        }
+        Value inSegment = s.create<arith::SubIOp>(place, begin);
+        Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
+                                               inSegment, count);
+        Value x = s.extract(in.getInput(), Value(s.create<arith::IndexCastOp>(
+                                               s.getIndexType(), at)));
+        return s.create<arith::SelectOp>(
+            isHere, x, s.f32(-std::numeric_limits<float>::infinity()));
+      })};
+}
+
+/// The rows are those of ranks, of which there are few.
+static Values lowerMaxRows(nn::MaxRowsOp op, nn::MaxRowsOp::Adaptor in,
+                           LinalgBuilder &b) {
+  int64_t rows = tensorOf(op.getInput()).getDimSize(0);
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
+    Value largest;
+    for (int64_t row = 0; row < rows; ++row) {
+      Value x = s.extract(in.getInput(), {s.index(row), s.position(0)});
+      largest = row ? Value(s.create<arith::MaximumFOp>(largest, x)) : x;
+    }
+    return largest;
+  })};
+}
+
+static Values lowerReadNumbers(nn::ReadNumbersOp op,
+                               nn::ReadNumbersOp::Adaptor in,
+                               LinalgBuilder &b) {
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
+    Value at =
+        s.create<arith::MulIOp>(s.position(0), s.index(nn::paddedElements(1)));
+    return s.extract(in.getInput(), at);
+  })};
+}
+
+static Values lowerWriteNumbers(nn::WriteNumbersOp op,
+                                nn::WriteNumbersOp::Adaptor in,
+                                LinalgBuilder &b) {
+  int64_t numbers = tensorOf(op.getNumbers()).getNumElements();
+  return {b.map(
+      op.getType(), {{in.getBefore()}, scalar(in.getCondition())},
+      [&](ScalarBuilder &s, Args x) -> Value {
+        Value unit = s.index(nn::paddedElements(1));
+        Value number = s.create<arith::DivUIOp>(s.position(0), unit);
+        Value exists = s.create<arith::AndIOp>(
+            s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, number,
+                                    s.index(numbers)),
+            s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, s.position(0),
+                                    s.create<arith::MulIOp>(number, unit)));
+        number = s.create<arith::SelectOp>(exists, number, s.index(0));
+        Value now = s.create<arith::SelectOp>(
+            exists, s.extract(in.getNumbers(), number), s.f32(0));
+        return s.create<arith::SelectOp>(holds(s, x[1]), now, x[0]);
+      })};
+}
+
 void attachOptimizerLowerings(MLIRContext *context) {
   attachLinalg<nn::UpdateOp, lowerUpdate>(context);
   attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
@@ -284,6 +369,11 @@ void attachOptimizerLowerings(MLIRContext *context) {
       context);
   attachLinalg<nn::ScaleSegmentsOp, lowerScaleSegments, Generator::Segments>(
       context);
+  attachLinalg<nn::SegmentMaximaOp, lowerSegmentMaxima, Generator::Segments>(
+      context);
+  attachLinalg<nn::MaxRowsOp, lowerMaxRows>(context);
+  attachLinalg<nn::ReadNumbersOp, lowerReadNumbers>(context);
+  attachLinalg<nn::WriteNumbersOp, lowerWriteNumbers>(context);
 }
 
 } // namespace heddle::codegen

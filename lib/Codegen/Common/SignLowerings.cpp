@@ -100,6 +100,18 @@ public:
     return s.create<arith::TruncIOp>(s.getI1Type(), moved);
   }
   Value negated(Value x) { return s.create<arith::NegFOp>(x); }
+  /// The elements of a tensor that are no padding, as f64; with `isChunked`
+  /// those of its chunk `chunk`.
+  Value countOf(Value tensor, Value chunk) {
+    Value count = pick(tensor, &SignLayout::Tensor::count);
+    if (isChunked) {
+      Value length = pick(tensor, &SignLayout::Tensor::chunk);
+      count = sub(count, mul(chunk, length));
+      count = s.create<arith::MaxSIOp>(count, s.i64(0));
+      count = s.create<arith::MinSIOp>(count, length);
+    }
+    return s.create<arith::SIToFPOp>(s.getF64Type(), count);
+  }
 
 private:
   Value compare(arith::CmpIPredicate which, Value a, int64_t b) {
@@ -187,6 +199,37 @@ static Values lowerSignScales(nn::SignScalesOp op, nn::SignScalesOp::Adaptor in,
                 })};
 }
 
+static Values lowerJoinScales(nn::JoinScalesOp op, nn::JoinScalesOp::Adaptor in,
+                              LinalgBuilder &b) {
+  SignLayout layout = nn::signLayoutOf(op);
+  bool isChunked = op.getChunked();
+  auto tensors = static_cast<int64_t>(layout.tensors.size());
+  int64_t shape[] = {dim(op.getScales(), 0), 1, tensors};
+  Type f64 = b.builder.getF64Type();
+  auto sum = [&](Type type, bool isOfSquares) {
+    Value total = b.reduceTail(
+        f64, shape, 2, {b.space(shape), along(in.getScales(), {0, 2})},
+        LinalgBuilder::Combine::Add, [&](ScalarBuilder &s, Args x) -> Value {
+          SignPlaces places(s, layout, isChunked);
+          Value row = places.rowOf(in.getFirst(), places.position(0));
+          Value elements = places.countOf(places.position(2), row);
+          Value scale = s.create<arith::ExtFOp>(f64, x[1]);
+          return isOfSquares ? s.mul(s.mul(scale, scale), elements) : elements;
+        });
+    return b.map(type, {{total}}, [](ScalarBuilder &s, Args x) -> Value {
+      return s.create<arith::TruncFOp>(s.getF32Type(), x[0]);
+    });
+  };
+  return {sum(op.getSquares().getType(), true),
+          sum(op.getElements().getType(), false)};
+}
+
+/// The scale of a tensor in row `row` of `scales`, which may have one for all
+/// tensors.
+static Value scaleIn(ScalarBuilder &s, Value scales, Value row, Value tensor) {
+  return s.extract(scales, {row, dim(scales, 1) == 1 ? s.index(0) : tensor});
+}
+
 static Values lowerPackSigns(nn::PackSignsOp op, nn::PackSignsOp::Adaptor in,
                              LinalgBuilder &b) {
   SignLayout layout = nn::signLayoutOf(op);
@@ -202,8 +245,8 @@ static Values lowerPackSigns(nn::PackSignsOp op, nn::PackSignsOp::Adaptor in,
         Value at = places.position(0), r = places.div(at, row);
         auto place =
             places.of(places.rem(at, row), places.rowOf(in.getFirst(), r));
-        Value scale = s.extract(in.getScales(),
-                                {places.index(r), places.index(place.tensor)});
+        Value scale = scaleIn(s, in.getScales(), places.index(r),
+                              places.index(place.tensor));
         Value sent =
             places.select(isPositive(s, x[0]), scale, places.negated(scale));
         return places.select(place.exists, s.sub(x[0], sent), s.f32(0));
@@ -265,8 +308,8 @@ static Values lowerMeanSigns(nn::MeanSignsOp op, nn::MeanSignsOp::Adaptor in,
                                places.rowOf(in.getFirst(), r));
         Value sum = s.f32(0);
         for (int64_t sender = 0; sender < layout.parts; ++sender) {
-          Value scale = s.extract(
-              in.getScales(), {s.index(sender), places.index(place.tensor)});
+          Value scale = scaleIn(s, in.getScales(), s.index(sender),
+                                places.index(place.tensor));
           Value bit = places.bitOf(in.getWords(), s.i64(sender), r, place.bit);
           sum = s.add(sum, places.select(bit, scale, places.negated(scale)));
         }
@@ -288,9 +331,11 @@ static Values lowerUnpackSigns(nn::UnpackSignsOp op,
               // Padding after a tensor may be in no chunk.
               Value chunk = places.select(place.exists, place.chunk, s.i64(0));
               Value at = places.select(place.exists, place.bit, s.i64(0));
+              Value tensor = places.index(place.tensor);
               Value scale =
-                  s.extract(in.getScales(),
-                            {places.index(chunk), places.index(place.tensor)});
+                  scaleIn(s, in.getScales(), places.index(chunk), tensor);
+              if (in.getFactors())
+                scale = s.mul(scale, s.extract(in.getFactors(), tensor));
               Value bit = places.bitOf(in.getWords(), chunk, s.i64(0), at);
               Value mean = places.select(
                   place.exists,
@@ -302,6 +347,7 @@ static Values lowerUnpackSigns(nn::UnpackSignsOp op,
 void attachSignLowerings(MLIRContext *context) {
   attachLinalg<nn::AverageOp, lowerAverage>(context);
   attachLinalg<nn::SignScalesOp, lowerSignScales, Generator::Signs>(context);
+  attachLinalg<nn::JoinScalesOp, lowerJoinScales, Generator::Signs>(context);
   attachLinalg<nn::PackSignsOp, lowerPackSigns, Generator::Signs>(context);
   attachLinalg<nn::MeanSignsOp, lowerMeanSigns, Generator::Signs>(context);
   attachLinalg<nn::UnpackSignsOp, lowerUnpackSigns, Generator::Signs>(context);

@@ -5,13 +5,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Maps nn.segment_sums, which sums the squares of each segment of a flat
-// tensor, and nn.scale_segments, which multiplies each segment by a factor. A
-// segment is the range of one tensor in its bucket. A kernel may handle only a
-// range of the flat tensor. Segments begin and end at multiples of 64 elements.
-// Offsets are counted in such units of 64 elements, so that they fit 32 bits. A
-// constant table holds the unit at which each segment begins. Sums take two
-// launches: in the first, one block sums each piece of a segment; in the
-// second, one warp adds the sums of a segment's pieces.
+// tensor, nn.segment_maxima, which finds the largest element of each segment in
+// each of several ranges, and nn.scale_segments, which multiplies each segment
+// by a factor. A segment is the range of one tensor in its bucket. A kernel may
+// handle only a range of the flat tensor. Segments begin and end at multiples
+// of 64 elements. Offsets are counted in such units of 64 elements, so that
+// they fit 32 bits. A constant table holds the unit at which each segment
+// begins. Sums take two launches: in the first, one block sums each piece of a
+// segment; in the second, one warp adds the sums of a segment's pieces. Maxima
+// are found in the same way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +22,7 @@
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -37,14 +40,15 @@ constexpr int64_t accessesToScale = 16;
 
 class SegmentMapper {
 public:
+  /// `sizes` are the elements of the segments with their padding.
   SegmentMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-                Operation *op, Value input, Value first)
+                ArrayRef<int64_t> sizes, Value input, Value first)
       : kernel(kernel), module(module), input(input), first(first),
         length(cast<RankedTensorType>(input.getType()).getNumElements()),
         width(widestChunk(kernel)) {
     begins.push_back(0);
     pieces.push_back(0);
-    for (int64_t size : nn::segmentsOf(op)) {
+    for (int64_t size : sizes) {
       begins.push_back(begins.back() + static_cast<int32_t>(size / unit));
       pieces.push_back(pieces.back() + static_cast<int32_t>(llvm::divideCeil(
                                            size, unit * pieceUnits)));
@@ -52,6 +56,7 @@ public:
   }
 
   MappedKernel mapSums();
+  MappedKernel mapMaxima(nn::SegmentMaximaOp op);
   MappedKernel mapScaled(Value factors);
 
 private:
@@ -59,6 +64,8 @@ private:
 
   LogicalResult emitPieces(KernelFrame &f);
   LogicalResult emitSums(KernelFrame &f);
+  LogicalResult emitMaximaOfPieces(KernelFrame &f, nn::SegmentMaximaOp op);
+  LogicalResult emitMaxima(KernelFrame &f, nn::SegmentMaximaOp op);
   LogicalResult emitScaled(KernelFrame &f, Value factors);
   LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                        Stage body);
@@ -75,6 +82,25 @@ private:
   /// `place` of the whole tensor. If the unit is outside of the range, returns
   /// the nearest end of the range.
   Value inRun(KernelFrame &f, Value place);
+  /// The first element of the unit `place` of the whole tensor, counted from
+  /// the beginning of the kernel's range, which may be after it.
+  Value elementOf(KernelFrame &f, Value place) {
+    place = f.builder.create<arith::SubIOp>(f.loc, place, firstUnit(f));
+    return f.mul(f.builder.create<arith::IndexCastOp>(
+                     f.loc, f.builder.getIndexType(), place),
+                 unit);
+  }
+  Value pieceMaxima(KernelFrame &f, int64_t rows) {
+    return f.scratch(0, {rows * pieces.back()}, f.builder.getF32Type());
+  }
+  static Value larger(KernelFrame &f, Value x, Value y) {
+    return f.builder.create<arith::MaximumFOp>(f.loc, x, y);
+  }
+  static Value least(KernelFrame &f) {
+    return f.builder.create<arith::ConstantOp>(
+        f.loc,
+        f.builder.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+  }
   Value pieceSums(KernelFrame &f) {
     return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
   }
@@ -176,6 +202,90 @@ LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
   return success();
 }
 
+/// Finds the largest element of one piece of a segment in one of the ranges of
+/// the kernel's input. Elements after the tensor do not count.
+LogicalResult SegmentMapper::emitMaximaOfPieces(KernelFrame &f,
+                                                nn::SegmentMaximaOp op) {
+  OpBuilder &b = f.builder;
+  int64_t rows = cast<RankedTensorType>(op.getOutput().getType()).getDimSize(0);
+  Value slots = f.addWorkgroup({threads / warpSize}, b.getF32Type());
+  ConstantTable firstPieces = table(f, "pieces", pieces);
+  ConstantTable firstUnits = table(f, "begins", begins);
+  ConstantTable counts(f, (kernel.getSymName() + "_counts").str(),
+                       ArrayRef<int64_t>(nn::segmentCountsOf(op)));
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  Value row = f.div(block, pieces.back());
+  Value number = b.create<arith::IndexCastOp>(f.loc, b.getI32Type(),
+                                              f.rem(block, pieces.back()));
+  Value segment = firstPieces.search(count() - 1, number);
+  Value inSegment =
+      b.create<arith::SubIOp>(f.loc, number, firstPieces.at(segment));
+  Value start = elementOf(f, firstUnits.at(segment));
+  Value begin = f.add(start, f.mul(b.create<arith::IndexCastOp>(
+                                       f.loc, b.getIndexType(), inSegment),
+                                   pieceUnits * unit));
+  Value last = f.add(start, b.create<arith::IndexCastOp>(
+                                f.loc, b.getIndexType(), counts.at(segment)));
+  Value end =
+      b.create<arith::MinSIOp>(f.loc, f.add(begin, pieceUnits * unit), last);
+  Value low = f.mul(row, length / rows), high = f.add(low, length / rows);
+  auto inRange = [&](Value x) -> Value {
+    return b.create<arith::MinSIOp>(
+        f.loc, b.create<arith::MaxSIOp>(f.loc, x, low), high);
+  };
+  begin = inRange(begin);
+  end = b.create<arith::MaxSIOp>(f.loc, inRange(end), begin);
+  FailureOr<SmallVector<Value>> largest =
+      forChunks(f, begin, end, /*isWhole=*/false, {width, threads}, least(f),
+                [&](const Chunk &chunk,
+                    ValueRange carried) -> FailureOr<SmallVector<Value>> {
+                  Value most = carried[0];
+                  for (Value column : chunk.columns) {
+                    FailureOr<Value> x = f.emitter.element(input, column);
+                    if (failed(x))
+                      return failure();
+                    most = larger(f, most, *x);
+                  }
+                  return SmallVector<Value>{most};
+                });
+  if (failed(largest))
+    return failure();
+  Value most = acrossBlock(f, largest->front(), threads, slots,
+                           [&](Value x, Value y) { return larger(f, x, y); });
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  f.store(most, pieceMaxima(f, rows), block);
+  return success();
+}
+
+/// Finds the largest of what `emitMaximaOfPieces` has found in a segment. A
+/// block of one warp does this for each segment of each range.
+LogicalResult SegmentMapper::emitMaxima(KernelFrame &f,
+                                        nn::SegmentMaximaOp op) {
+  OpBuilder &b = f.builder;
+  int64_t rows = cast<RankedTensorType>(op.getOutput().getType()).getDimSize(0);
+  ConstantTable firstPieces = table(f, "pieces", pieces);
+  Value maxima = pieceMaxima(f, rows);
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  Value row = f.div(block, count()), segment = f.rem(block, count());
+  auto bound = [&](Value of) -> Value {
+    return f.add(f.mul(row, pieces.back()),
+                 b.create<arith::IndexCastOp>(f.loc, b.getIndexType(),
+                                              firstPieces.at(of)));
+  };
+  auto largest = forChunks(
+      f, bound(segment), bound(f.add(segment, 1)), /*isWhole=*/true,
+      {1, warpSize}, least(f), [&](const Chunk &chunk, ValueRange carried) {
+        Value x =
+            b.create<memref::LoadOp>(f.loc, maxima, ValueRange(chunk.base));
+        return FailureOr<SmallVector<Value>>({larger(f, carried[0], x)});
+      });
+  Value most = acrossBlock(f, largest->front(), warpSize, {},
+                           [&](Value x, Value y) { return larger(f, x, y); });
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  f.store(most, f.outputBuffer(0), block);
+  return success();
+}
+
 /// Scales the elements of the range that this block handles, segment by
 /// segment. Elements after the last segment become zero.
 LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
@@ -245,6 +355,19 @@ MappedKernel SegmentMapper::mapSums() {
   return mapped;
 }
 
+MappedKernel SegmentMapper::mapMaxima(nn::SegmentMaximaOp op) {
+  int64_t rows = cast<RankedTensorType>(op.getOutput().getType()).getDimSize(0);
+  mapped.scratchBytes =
+      rows * pieces.back() * static_cast<int64_t>(sizeof(float));
+  if (failed(
+          launch("", rows * pieces.back(), threads,
+                 [&](KernelFrame &f) { return emitMaximaOfPieces(f, op); })) ||
+      failed(launch("_max", rows * count(), warpSize,
+                    [&](KernelFrame &f) { return emitMaxima(f, op); })))
+    return MappedKernel::no(mapped.reason);
+  return mapped;
+}
+
 MappedKernel SegmentMapper::mapScaled(Value factors) {
   int64_t part = threads * width * accessesToScale;
   if (failed(launch("", llvm::divideCeil(length, part), threads,
@@ -257,12 +380,21 @@ MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module) {
   Operation *op = &kernel.getBody().front().front();
   if (auto sums = dyn_cast<nn::SegmentSumsOp>(op))
-    return SegmentMapper(kernel, module, op, sums.getInput(), sums.getFirst())
+    return SegmentMapper(kernel, module, nn::segmentsOf(op), sums.getInput(),
+                         sums.getFirst())
         .mapSums();
   if (auto scaled = dyn_cast<nn::ScaleSegmentsOp>(op))
-    return SegmentMapper(kernel, module, op, scaled.getInput(),
+    return SegmentMapper(kernel, module, nn::segmentsOf(op), scaled.getInput(),
                          scaled.getFirst())
         .mapScaled(scaled.getFactors());
+  if (auto maxima = dyn_cast<nn::SegmentMaximaOp>(op)) {
+    SmallVector<int64_t> sizes = nn::segmentCountsOf(op);
+    for (int64_t &size : sizes)
+      size = nn::paddedElements(size);
+    return SegmentMapper(kernel, module, sizes, maxima.getInput(),
+                         maxima.getFirst())
+        .mapMaxima(maxima);
+  }
   return MappedKernel::no("something other than sums and factors of segments");
 }
 

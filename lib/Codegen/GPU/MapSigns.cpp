@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Maps nn.sign_scales, nn.pack_signs, nn.mean_signs and nn.unpack_signs. Signs
+// Maps the operations of NNSignOps.td. Signs
 // are bits of 32-bit words, so that the code counts offsets in words of 32
 // elements, which fit 32 bits. Constant tables hold the word at which each
 // tensor begins in the bucket and in the chunks.
@@ -134,8 +134,7 @@ void SignCode::emit(nn::PackSignsOp op) {
     valid = select(isKnown, valid, c.constant(0));
   }
   valid = select(less(own, sizes.total()), valid, none);
-  Value scale = load(op.getScales(),
-                     inMatrix(c.toIndex(row), numTensors(), place.tensor));
+  Value scale = scaleIn(op.getScales(), c.toIndex(row), place.tensor);
   Value word;
   packWords(op, from, valid, scale, word);
   InsideIf isWord(f, less(own, sizes.count));
@@ -238,7 +237,7 @@ SmallVector<Value> SignCode::addSenders(nn::MeanSignsOp op, Value word,
   Value sender = loop.getInductionVar();
   Value sent =
       load(op.getWords(), inMatrix(sender, perSender, c.toIndex(word)));
-  Value scale = load(op.getScales(), inMatrix(sender, numTensors(), tensor));
+  Value scale = scaleIn(op.getScales(), sender, tensor);
   SmallVector<Value> sums(loop.getRegionIterArgs());
   for (int64_t round = 0; round < rounds; ++round) {
     Value from = lookedUpBy(round);
@@ -301,8 +300,9 @@ void SignCode::emit(nn::UnpackSignsOp op) {
   Value inChunk = c.add(offsets.at(place.tensor), c.rem(inTensor, length));
   Value word =
       load(op.getWords(), inMatrix(chunk, layout.words(), c.toIndex(inChunk)));
-  Value scale =
-      load(op.getScales(), inMatrix(chunk, numTensors(), place.tensor));
+  Value scale = scaleIn(op.getScales(), chunk, place.tensor);
+  if (op.getFactors())
+    scale = c.create<arith::MulFOp>(scale, load(op.getFactors(), place.tensor));
   for (int64_t round = 0; round < rounds; ++round) {
     Value from = lookedUpBy(round);
     Value mine = c.create<arith::ShRUIOp>(fromLane(word, from), firstBit());
@@ -324,6 +324,13 @@ public:
       : kernel(kernel), module(module), tables(kernel, op) {}
 
   MappedKernel map(nn::SignScalesOp op);
+  MappedKernel map(nn::JoinScalesOp op) {
+    return finish(
+        launch("", dim(op.getScales(), 0), warpSize, [&](SignCode &code) {
+          code.emit(op);
+          return success();
+        }));
+  }
   MappedKernel map(nn::PackSignsOp op) {
     return mapWords(op, PackedWords(op, tables).total());
   }
@@ -396,14 +403,15 @@ MappedKernel SignMapper::map(nn::SignScalesOp op) {
 MappedKernel mapSigns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
   Operation *op = &kernel.getBody().front().front();
   auto isArgument = [](Value value) { return isa<BlockArgument>(value); };
-  if (!isa<nn::SignScalesOp, nn::PackSignsOp, nn::MeanSignsOp,
+  if (!isa<nn::SignScalesOp, nn::JoinScalesOp, nn::PackSignsOp, nn::MeanSignsOp,
            nn::UnpackSignsOp>(op) ||
       !llvm::all_of(op->getOperands(), isArgument))
     return MappedKernel::no("something other than signs of arguments");
   signs::SignMapper mapper(kernel, module, op);
   return llvm::TypeSwitch<Operation *, MappedKernel>(op)
-      .Case<nn::SignScalesOp, nn::PackSignsOp, nn::MeanSignsOp,
-            nn::UnpackSignsOp>([&](auto signs) { return mapper.map(signs); });
+      .Case<nn::SignScalesOp, nn::JoinScalesOp, nn::PackSignsOp,
+            nn::MeanSignsOp, nn::UnpackSignsOp>(
+          [&](auto signs) { return mapper.map(signs); });
 }
 
 } // namespace heddle::gpu

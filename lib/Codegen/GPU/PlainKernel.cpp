@@ -238,7 +238,8 @@ static int64_t lastRowOfSigns(Operation *op) {
 /// gets other results.
 static int64_t scalarFor(BlockArgument argument) {
   for (Operation *user : argument.getUsers()) {
-    if (isa<nn::SignScalesOp, nn::PackSignsOp, nn::MeanSignsOp>(user))
+    if (isa<nn::SignScalesOp, nn::JoinScalesOp, nn::PackSignsOp,
+            nn::MeanSignsOp>(user))
       return lastRowOfSigns(user);
     Value layer, microBatch, part;
     int64_t parts = 1;

@@ -65,6 +65,7 @@ public:
   /// Adds the sums of the pieces.
   mlir::LogicalResult emitScales(nn::SignScalesOp op,
                                  llvm::ArrayRef<int32_t> pieces);
+  void emit(nn::JoinScalesOp op);
   void emit(nn::PackSignsOp op);
   void emit(nn::MeanSignsOp op);
   void emit(nn::UnpackSignsOp op);
@@ -104,6 +105,13 @@ private:
   mlir::Value load(mlir::Value tensor, mlir::Value index) {
     return b.create<mlir::memref::LoadOp>(f.loc, bufferOf(tensor),
                                           mlir::ValueRange(index));
+  }
+  /// The scale of a tensor in row `row` of `scales`, which may have one for all
+  /// tensors.
+  mlir::Value scaleIn(mlir::Value scales, mlir::Value row, mlir::Value tensor) {
+    return load(scales, dim(scales, 1) == 1
+                            ? row
+                            : inMatrix(row, numTensors(), tensor));
   }
   /// The number of the chunk that a rank's row has.
   mlir::Value numberOf(mlir::Value first, mlir::Value row) {

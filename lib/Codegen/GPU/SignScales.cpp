@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Emits nn.sign_scales: sums of pieces of tensors, in double precision, and the
-// scales that follow from them. The pieces do not depend on the card, so that
-// neither do the sums.
+// scales that follow from them; and nn.join_scales. The pieces do not depend on
+// the card, so that neither do the sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,6 +108,36 @@ LogicalResult SignCode::emitScales(nn::SignScalesOp op,
   InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   f.store(c.orZero(isTrue(op.getCondition()), scale), f.outputBuffer(0), block);
   return success();
+}
+
+/// A block of one warp adds what the tensors of a row contribute.
+void SignCode::emit(nn::JoinScalesOp op) {
+  Type f32 = b.getF32Type(), f64 = b.getF64Type();
+  Value row = f.blockId(mlir::gpu::Dimension::x);
+  auto sums = forChunks(
+      f, f.constant(0), f.constant(numTensors()), /*isWhole=*/true,
+      {1, warpSize}, {c.zero(f64), c.zero(f64)},
+      [&](const Chunk &chunk,
+          ValueRange carried) -> FailureOr<SmallVector<Value>> {
+        Value tensor = chunk.base, count = counts.at(tensor);
+        if (op.getChunked())
+          count = countInChunk(c, count, lengthOf(tensor),
+                               numberOf(op.getFirst(), c.toI32(row)));
+        Value elements = c.create<arith::SIToFPOp>(f64, count);
+        Value scale = c.create<arith::ExtFOp>(
+            f64, load(op.getScales(), inMatrix(row, numTensors(), tensor)));
+        Value squares = c.create<arith::MulFOp>(
+            c.create<arith::MulFOp>(scale, scale), elements);
+        return SmallVector<Value>{addFloats(f, carried[0], squares),
+                                  addFloats(f, carried[1], elements)};
+      });
+  SmallVector<Value> totals =
+      acrossBlock(f, *sums, warpSize, {},
+                  [&](size_t, Value x, Value y) { return addFloats(f, x, y); });
+  InsideIf once(f, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  for (auto [number, total] : llvm::enumerate(totals))
+    f.store(c.create<arith::TruncFOp>(f32, total),
+            f.outputBuffer(static_cast<unsigned>(number)), row);
 }
 
 } // namespace heddle::gpu::signs

@@ -11,6 +11,7 @@
 
 #include "ParameterBuckets.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 #include <functional>
 
 namespace heddle::shard {
@@ -48,7 +49,34 @@ public:
         llvm::cast<mlir::OpResult>(value).getResultNumber());
   }
 
+  /// Creates the bucket's copy of an operation, after those of the operations
+  /// that compute its operands, in the order of the originals.
   mlir::Operation *write(mlir::Operation *op) {
+    llvm::SetVector<mlir::Operation *> makers;
+    collectMakers(op, makers);
+    llvm::SmallVector<mlir::Operation *> inOrder(makers.begin(), makers.end());
+    llvm::sort(inOrder, [](mlir::Operation *a, mlir::Operation *b) {
+      return a->isBeforeInBlock(b);
+    });
+    for (mlir::Operation *maker : inOrder)
+      writeOne(maker);
+    return writeOne(op);
+  }
+
+private:
+  /// Adds the operations of which the operands of `op` need a copy first.
+  void collectMakers(mlir::Operation *op,
+                     llvm::SetVector<mlir::Operation *> &makers) {
+    for (mlir::Value operand : op->getOperands()) {
+      mlir::Operation *maker = operand.getDefiningOp();
+      if (!maker || mapping.contains(operand) || oldReads.contains(maker) ||
+          !isOfBucket(maker) || !makers.insert(maker))
+        continue;
+      collectMakers(maker, makers);
+    }
+  }
+
+  mlir::Operation *writeOne(mlir::Operation *op) {
     for (mlir::Value operand : op->getOperands())
       mapping.map(operand, copy(operand));
     mlir::Operation *mine = builder.clone(*op, mapping);
@@ -60,7 +88,6 @@ public:
     return mine;
   }
 
-private:
   static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
   }
@@ -68,7 +95,8 @@ private:
   /// Sets the shape of `result`, a result of the bucket's copy of `op`. `old`
   /// is the same result of `op` itself. If an operand of `op` has the shape of
   /// `old`, `result` gets the shape of that operand in the copy. Otherwise
-  /// `result` gets one element for each parameter of the bucket.
+  /// `result`, or each of its rows, gets one element for each parameter of the
+  /// bucket.
   void setShape(mlir::Operation *op, mlir::Value old, mlir::Value result) {
     auto type = llvm::cast<mlir::RankedTensorType>(result.getType());
     for (mlir::Value operand : op->getOperands())
@@ -76,8 +104,11 @@ private:
         result.setType(type.clone(shapeOf(mapping.lookup(operand))));
         return;
       }
-    result.setType(
-        type.clone({static_cast<int64_t>(bucket.parameters.size())}));
+    auto parameters = static_cast<int64_t>(bucket.parameters.size());
+    if (type.getRank() == 2)
+      result.setType(type.clone({type.getDimSize(0), parameters}));
+    else
+      result.setType(type.clone({parameters}));
   }
 
   bool isOfBucket(mlir::Operation *op) {

@@ -45,7 +45,10 @@ ParameterBuckets::ParameterBuckets(nn::ModelOp model, nn::StepOp step,
   for (auto other : model.getOps<nn::StepOp>())
     if (other.getKind() == nn::ProgramKind::Train) {
       other.walk(addPath);
-      compresses |= !other.getBody().getOps<nn::AverageOp>().empty();
+      for (auto average : other.getBody().getOps<nn::AverageOp>()) {
+        compresses = true;
+        isJoint |= average.getJoint();
+      }
     }
   if (zero.splits(StateRole::Parameter))
     choosePersistent();
@@ -91,12 +94,12 @@ static StringRef groupOf(nn::BucketOp bucket) {
 }
 
 /// Whether replicas send the parameter's momentum compressed. Chunks of a small
-/// tensor would be padding for the most part, and their scales as many bytes as
-/// the tensor.
+/// tensor would be padding for the most part, and their scales, if it has some
+/// of its own, as many bytes as the tensor.
 bool ParameterBuckets::isCompressed(nn::StateOp parameter) const {
-  return compresses && zero.ranks > 1 &&
-         parameter.getTensorType().getNumElements() >=
-             8 * zero.ranks * zero.ranks;
+  bool isLarge =
+      parameter.getTensorType().getNumElements() >= 8 * zero.ranks * zero.ranks;
+  return compresses && zero.ranks > 1 && (isJoint || isLarge);
 }
 
 std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
@@ -158,12 +161,17 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
   if (op)
     return op;
   SmallVector<Attribute> members;
-  for (nn::StateOp parameter : bucket.parameters)
-    members.push_back(FlatSymbolRefAttr::get(
-        builder.getStringAttr(parameter.getSymName() + suffix)));
+  int64_t elements = 0;
+  for (nn::StateOp parameter : bucket.parameters) {
+    auto name = builder.getStringAttr(parameter.getSymName() + suffix);
+    members.push_back(FlatSymbolRefAttr::get(name));
+    elements += nn::paddedElements(
+        symbols.lookup<nn::StateOp>(name).getTensorType().getNumElements());
+  }
   op = builder.create<nn::BucketOp>(
       bucket.update.getLoc(), name, builder.getArrayAttr(members),
-      RankedTensorType::get({bucket.elements}, element));
+      RankedTensorType::get({nn::paddedElements(elements, zero.ranks)},
+                            element));
   op.setStorageAttr(storage);
   return op;
 }
@@ -177,18 +185,20 @@ nn::StateOp ParameterBuckets::stateOf(Value value) {
 }
 
 nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket, Value value) {
-  nn::StateOp state = stateOf(value);
+  return bucketFor(bucket, stateOf(value), getElementTypeOrSelf(value));
+}
+
+nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket,
+                                         nn::StateOp state, Type element) {
   if (state.getRole() == StateRole::Parameter)
     return bucket.values;
   bool isGradient = state.getRole() == StateRole::Gradient;
   return addBucket(bucket, isGradient ? "gradients" : state.getQuantity(),
-                   ("." + state.getQuantity()).str(),
-                   getElementTypeOrSelf(value),
+                   ("." + state.getQuantity()).str(), element,
                    zero.flatOf(state, bucket.tensor));
 }
 
-/// The average that the update applies; null if it applies the gradient.
-static nn::AverageOp averageOf(nn::UpdateOp update) {
+nn::AverageOp heddle::shard::averageOf(nn::UpdateOp update) {
   return update.getGradient().getDefiningOp<nn::AverageOp>();
 }
 
@@ -299,15 +309,66 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   norm.setSummed(true);
 }
 
-void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
-  OpBuilder builder(bucket.update);
-  BucketCopier copier(builder, bucket, oldReads, [&](nn::GetOp get) {
-    return read(builder, bucketFor(bucket, get));
+void ParameterBuckets::replaceUpdates() {
+  OpBuilder builder(step);
+  std::deque<BucketCopier> copiers;
+  SmallVector<BucketCopier *> all;
+  for (ParameterBucket &bucket : buckets) {
+    copiers.emplace_back(builder, bucket, oldReads,
+                         [this, &builder, &bucket](nn::GetOp get) {
+                           return read(builder, bucketFor(bucket, get));
+                         });
+    all.push_back(&copiers.back());
+  }
+  auto updates = step.getBody().getOps<nn::UpdateOp>();
+  auto first = llvm::find_if(updates, [](nn::UpdateOp update) {
+    nn::AverageOp average = averageOf(update);
+    return average && average.getJoint();
   });
+  if (first != updates.end() && zero.ranks > 1) {
+    builder.setInsertionPoint(*first);
+    exchangeJointly(builder, all);
+  }
+  for (auto [bucket, copier] : llvm::zip_equal(buckets, copiers)) {
+    builder.setInsertionPoint(bucket.update);
+    replaceUpdate(builder, bucket, copier);
+    replaceSets(builder, bucket, copier);
+  }
+}
+
+void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
+                                   BucketCopier &copier) {
+  auto old = cast<nn::GetOp>(bucket.update.getParameter().getDefiningOp());
+  StringRef group = groupOf(symbols.lookup<nn::BucketOp>(old.getState()));
+  nn::AverageOp average = averageOf(bucket.update);
+  for (nn::SetOp set : oldSets) {
+    auto state = symbols.lookup<nn::BucketOp>(set.getState());
+    Operation *maker = set.getValue().getDefiningOp();
+    if (groupOf(state) != group)
+      continue;
+    // The average that the update needs is written with it, unless the update
+    // reads what the state was before.
+    bool isLate = isa<nn::AverageOp>(maker) && maker != average;
+    if (!isLate && !isa<nn::WriteNumbersOp>(maker))
+      continue;
+    auto member = cast<FlatSymbolRefAttr>(state.getMembers()[0]);
+    nn::BucketOp mine =
+        bucketFor(bucket, symbols.lookup<nn::StateOp>(member.getAttr()),
+                  getElementTypeOrSelf(set.getValue()));
+    builder.create<nn::SetOp>(set.getLoc(), mine.getSymName(),
+                              copier.copy(set.getValue()));
+  }
+}
+
+void ParameterBuckets::replaceUpdate(OpBuilder &builder,
+                                     ParameterBucket &bucket,
+                                     BucketCopier &copier) {
   copier.map(bucket.update.getParameter(), read(builder, bucket.values));
-  if (auto average = averageOf(bucket.update))
+  nn::AverageOp average = averageOf(bucket.update);
+  bool isKnown = average && average.getJoint() && zero.ranks > 1;
+  if (average && !isKnown)
     copier.map(average.getOutput(), replaceAverage(builder, bucket, copier));
-  else
+  else if (!average)
     copier.map(bucket.update.getGradient(), bucket.gradient);
   for (auto [state, mine] : llvm::zip(bucket.update.getStates(), bucket.states))
     copier.map(state, read(builder, mine));
@@ -338,6 +399,7 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
     if (!set || !gone.contains(set.getState()))
       return;
     clears |= isa<nn::FillOp>(set.getValue().getDefiningOp());
+    oldSets.push_back(set);
     dead.insert(set.getValue().getDefiningOp());
     dead.insert(op);
   });
@@ -346,8 +408,7 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
   for (auto norm :
        llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
     replaceNorm(norm);
-  for (ParameterBucket &bucket : buckets)
-    replaceUpdate(bucket);
+  replaceUpdates();
   for (Operation &op : step.getBody().front())
     if (llvm::any_of(op.getOperands(), [&](Value operand) {
           return dead.contains(operand.getDefiningOp());

@@ -51,6 +51,9 @@ struct ParameterBucket {
   mlir::Value gradient; ///< The reduced gradient, which the optimizer reads.
 };
 
+/// The average that the update applies; null if it applies the gradient.
+nn::AverageOp averageOf(nn::UpdateOp update);
+
 /// What the update of a step reads the gradients with. If it applies an average
 /// of the replicas, the average is computed from them.
 mlir::Value gradientOf(nn::UpdateOp update);
@@ -98,11 +101,17 @@ private:
   /// The bucket, in place of the one of the whole model that `value` is read
   /// from.
   nn::BucketOp bucketFor(ParameterBucket &bucket, mlir::Value value);
+  nn::BucketOp bucketFor(ParameterBucket &bucket, nn::StateOp state,
+                         mlir::Type element);
   bool isCompressed(nn::StateOp parameter) const;
   /// Replaces the average that the bucket's update applies by what replicas
   /// send. Returns the mean.
   mlir::Value replaceAverage(mlir::OpBuilder &builder, ParameterBucket &bucket,
                              BucketCopier &copier);
+  /// Replaces the averages of all buckets, of which a replica sends one scale.
+  /// `copiers` has the copier of each bucket.
+  void exchangeJointly(mlir::OpBuilder &builder,
+                       llvm::ArrayRef<BucketCopier *> copiers);
   /// The mean of a bucket that replicas do not compress.
   mlir::Value addUp(mlir::OpBuilder &builder, ParameterBucket &bucket,
                     nn::AverageOp average, BucketCopier &copier);
@@ -115,7 +124,13 @@ private:
                       dist::TensorShardingAttr from,
                       dist::TensorShardingAttr to, llvm::StringRef reason);
   void replaceNorm(nn::GlobalNormOp norm);
-  void replaceUpdate(ParameterBucket &bucket);
+  void replaceUpdates();
+  void replaceUpdate(mlir::OpBuilder &builder, ParameterBucket &bucket,
+                     BucketCopier &copier);
+  /// Writes the states of a bucket that the step writes beside what its update
+  /// does.
+  void replaceSets(mlir::OpBuilder &builder, ParameterBucket &bucket,
+                   BucketCopier &copier);
   void clearGradients(nn::MicroBatchesOp loop);
   void scatterBucket(ParameterBucket &bucket, nn::MicroBatchesOp loop);
   /// The operands that read parameters of a bucket. The key has the bucket, and
@@ -143,9 +158,11 @@ private:
   llvm::StringMap<std::string> paths;
   /// Small parameters that every rank keeps whole (ZeRO 3).
   llvm::DenseSet<mlir::Operation *> persistent;
-  /// The step's reads of buckets that span the whole model.
+  /// The step's reads and writes of buckets that span the whole model.
   llvm::DenseSet<mlir::Operation *> oldReads;
+  llvm::SmallVector<nn::SetOp> oldSets;
   bool compresses = false; ///< Whether some program of the model compresses.
+  bool isJoint = false;    ///< Whether it does with one scale for all tensors.
   std::deque<ParameterBucket> buckets;
 };
 

@@ -43,6 +43,8 @@ struct PartitionStates
     ZeroStorage zero(model, *mesh);
     if (zero.ranks > 1 || !zero.tensorAxes.empty())
       partition(model, zero, *tiled);
+    if (zero.ranks == 1)
+      model.walk(sendNothing);
     if (printReasons) {
       noteStates(model, zero.stage);
       reasons.print(llvm::errs());
@@ -50,6 +52,27 @@ struct PartitionStates
   }
 
 private:
+  /// A single replica compresses nothing.
+  static void sendNothing(nn::AverageOp average) {
+    Value factors = average.getFactors();
+    average.getFactorsMutable().clear();
+    average.removeBucketAttr();
+    average.setJoint(false);
+    if (factors && factors.use_empty())
+      factors.getDefiningOp()->erase();
+  }
+
+  /// Gives each rank the maxima of its part, if replicas split the states of
+  /// which they are.
+  static void splitMaxima(nn::ModelOp model, const ZeroStorage &zero) {
+    if (!zero.splits(nn::StateRole::Optimizer))
+      return;
+    model.walk([&](nn::SegmentMaximaOp maxima) {
+      auto type = cast<RankedTensorType>(maxima.getOutput().getType());
+      maxima.getOutput().setType(type.clone({zero.ranks, type.getDimSize(1)}));
+    });
+  }
+
   void partition(nn::ModelOp model, const ZeroStorage &zero,
                  const TiledWeights &tiled) {
     for (auto state : model.getOps<nn::StateOp>())
@@ -67,6 +90,7 @@ private:
       buckets.replaceUpdates(old);
     for (nn::BucketOp bucket : old)
       bucket.erase();
+    splitMaxima(model, zero);
     llvm::StringSet<> names;
     for (ParameterBuckets &buckets : programs) {
       partition(model, buckets, zero, names);

@@ -15,6 +15,8 @@
 #include "dialects/NN/SignLayout.h"
 #include "heddle/PlanFormat/ErrorFeedback.h"
 #include "heddle/Transforms/Shard/Shardings.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -54,10 +56,24 @@ public:
         loc(average.getLoc()), layout(countsOf(bucket), zero.ranks),
         segments(FlatSymbolRefAttr::get(bucket.values.getSymNameAttr())) {}
 
-  /// The mean of what replicas compute by the average's map from their own
-  /// gradients; `before` if nothing is updated. `copier` has the operands.
-  Value build(BucketCopier &copier, Value gradient, Value before,
-              Value condition);
+  /// What a replica sends before it is compressed: what the average's map
+  /// computes from the replica's gradient, and the error of earlier steps.
+  /// `copier` has the operands.
+  Value begin(BucketCopier &copier, Value gradient);
+  /// The scale of each tensor in a row of `x`.
+  Value scalesOf(Value x, UnitAttr chunked);
+  /// The sums of squares of the rows of `x`, which has the scales `scales`, and
+  /// the numbers of their elements.
+  std::pair<Value, Value> squaresOf(Value scales, UnitAttr chunked);
+  /// Sends chunk r of each replica's `x` to replica r, and returns their mean
+  /// with the error of earlier steps. `received` are the scales of all.
+  Value send(Value x, Value scale, Value received);
+  /// Sends the means `y` to all replicas; `received` are the scales of all.
+  /// Returns the mean of the bucket; `before` if nothing is updated.
+  Value finish(Value y, Value scale, Value received, Value before,
+               Value factors);
+  /// Gives each replica the scales of all.
+  Value gathered(Value scale) { return reshard(scale, 0, -1); }
 
 private:
   static SmallVector<int64_t> countsOf(const ParameterBucket &bucket) {
@@ -68,6 +84,7 @@ private:
   }
 
   Type f32() { return builder.getF32Type(); }
+  IntegerAttr parts() { return builder.getI64IntegerAttr(zero.ranks); }
   RankedTensorType tensorOf(ArrayRef<int64_t> shape, Type element) {
     return RankedTensorType::get(shape, element);
   }
@@ -86,8 +103,12 @@ private:
   void setErrors(StringRef what, Value value) {
     builder.create<nn::SetOp>(loc, (what + bucket.name).str(), value);
   }
-  Value addErrors(BucketCopier &copier, Value gradient, Value error,
-                  Value condition);
+  /// Gives each element of the bucket the factor of its tensor.
+  Value spread(Value factors, Value alike);
+  struct Packed {
+    Value words, error;
+  };
+  Packed pack(Value x, Value scale, UnitAttr chunked);
 
   OpBuilder &builder;
   ParameterBucket &bucket;
@@ -136,10 +157,21 @@ Value SignExchange::kept(Value errors) {
   return update.getOutputs()[0];
 }
 
-/// What a replica sends before it is compressed: what the average's map
-/// computes from the replica's gradient, and the error of earlier steps.
-Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
-                              Value condition) {
+Value SignExchange::spread(Value factors, Value alike) {
+  auto ones = builder.create<nn::MapOp>(loc, alike.getType(), alike,
+                                        nn::FunctionAttr(), ArrayAttr());
+  Block &block = ones.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(ValueRange{s.real(1)});
+  return builder.create<nn::ScaleSegmentsOp>(
+      loc, alike.getType(), ones.getOutputs()[0], factors, Value(), segments,
+      DenseI64ArrayAttr(), ArrayAttr());
+}
+
+Value SignExchange::begin(BucketCopier &copier, Value gradient) {
+  Value error = readErrors(plan::workerError, bucket.elements);
   auto map = average.getInput().getDefiningOp<nn::MapOp>();
   Block &own = map.getBody().front();
   SmallVector<Value> inputs;
@@ -159,10 +191,16 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
   size_t count = inputs.size();
   if (average.getKeep())
     inputs.push_back(average.getKeep());
+  if (average.getFactors()) {
+    auto whole = wholeSharding(builder.getContext(), 1);
+    Value each = spread(copier.copy(average.getFactors()),
+                        copier.copy(average.getBefore()));
+    inputs.push_back(stack(builder, loc, zero, each, whole));
+  }
   auto update = builder.create<nn::UpdateOp>(
       loc, error.getType(), "error_feedback", error,
       stack(builder, loc, zero, gradient, bucket.gradients.getStorageAttr()),
-      ValueRange(), inputs, condition, nullptr);
+      ValueRange(), inputs, average.getCondition(), nullptr);
   Block &block = update.getBody().emplaceBlock();
   nn::Scalars s(loc, builder.getContext());
   s.setInsertionPointToEnd(&block);
@@ -178,6 +216,8 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
   for (Operation &op : own.without_terminator())
     s.clone(op, mapping);
   Value sent = mapping.lookup(own.getTerminator()->getOperand(0));
+  if (average.getFactors())
+    sent = s.mul(sent, block.getArguments().back());
   Value kept = block.getArgument(0);
   if (average.getKeep())
     kept = s.mul(kept, block.getArgument(2 + count));
@@ -185,44 +225,50 @@ Value SignExchange::addErrors(BucketCopier &copier, Value gradient, Value error,
   return update.getOutputs()[0];
 }
 
-Value SignExchange::build(BucketCopier &copier, Value gradient, Value before,
-                          Value condition) {
-  int64_t ranks = zero.ranks, words = layout.words();
+Value SignExchange::scalesOf(Value x, UnitAttr chunked) {
   auto tensors = static_cast<int64_t>(layout.tensors.size());
-  auto parts = builder.getI64IntegerAttr(ranks);
-  auto scales = [&](Value x, UnitAttr chunked) -> Value {
-    return builder.create<nn::SignScalesOp>(
-        loc, tensorOf({ranks, tensors}, f32()), x, condition, Value(), chunked,
-        segments, DenseI64ArrayAttr(), parts, ArrayAttr());
-  };
-  auto pack = [&](Value x, Value scale, UnitAttr chunked) {
-    auto type =
-        tensorOf({ranks, chunked ? 1 : ranks, words}, builder.getI32Type());
-    return builder.create<nn::PackSignsOp>(
-        loc, type, x.getType(), x, scale, Value(), chunked, segments,
-        DenseI64ArrayAttr(), parts, ArrayAttr());
-  };
-  // Each replica sends chunk r of its summand to replica r.
-  Value x =
-      addErrors(copier, gradient,
-                readErrors(plan::workerError, bucket.elements), condition);
-  Value scale = scales(x, {});
-  auto packed = pack(x, scale, {});
-  setErrors(plan::workerError, packed.getError());
-  Value received = reshard(packed.getWords(), 0, 1);
-  // Replica r adds them up, and sends the signs of the mean to all.
-  Value y = builder.create<nn::MeanSignsOp>(
-      loc, tensorOf({ranks * layout.elements}, f32()), received,
-      reshard(scale, 0, -1),
+  return builder.create<nn::SignScalesOp>(
+      loc, tensorOf({zero.ranks, tensors}, f32()), x, average.getCondition(),
+      Value(), chunked, segments, DenseI64ArrayAttr(), parts(), ArrayAttr());
+}
+
+std::pair<Value, Value> SignExchange::squaresOf(Value scales,
+                                                UnitAttr chunked) {
+  auto type = tensorOf({zero.ranks, 1}, f32());
+  auto joined = builder.create<nn::JoinScalesOp>(
+      loc, type, type, scales, Value(), chunked, segments, DenseI64ArrayAttr(),
+      parts(), ArrayAttr());
+  return {joined.getSquares(), joined.getElements()};
+}
+
+SignExchange::Packed SignExchange::pack(Value x, Value scale,
+                                        UnitAttr chunked) {
+  auto type = tensorOf({zero.ranks, chunked ? 1 : zero.ranks, layout.words()},
+                       builder.getI32Type());
+  auto packed = builder.create<nn::PackSignsOp>(
+      loc, type, x.getType(), x, scale, Value(), chunked, segments,
+      DenseI64ArrayAttr(), parts(), ArrayAttr());
+  return {packed.getWords(), packed.getError()};
+}
+
+Value SignExchange::send(Value x, Value scale, Value received) {
+  Packed packed = pack(x, scale, {});
+  setErrors(plan::workerError, packed.error);
+  return builder.create<nn::MeanSignsOp>(
+      loc, tensorOf({zero.ranks * layout.elements}, f32()),
+      reshard(packed.words, 0, 1), received,
       kept(readErrors(plan::serverError, layout.elements)), Value(), segments,
-      DenseI64ArrayAttr(), parts, ArrayAttr());
-  Value scaleOfMean = scales(y, builder.getUnitAttr());
-  auto mean = pack(y, scaleOfMean, builder.getUnitAttr());
-  setErrors(plan::serverError, mean.getError());
+      DenseI64ArrayAttr(), parts(), ArrayAttr());
+}
+
+Value SignExchange::finish(Value y, Value scale, Value received, Value before,
+                           Value factors) {
+  Packed mean = pack(y, scale, builder.getUnitAttr());
+  setErrors(plan::serverError, mean.error);
   return builder.create<nn::UnpackSignsOp>(
-      loc, before.getType(), reshard(mean.getWords(), 0, -1),
-      reshard(scaleOfMean, 0, -1), before, condition, segments,
-      DenseI64ArrayAttr(), parts, ArrayAttr());
+      loc, before.getType(), reshard(mean.words, 0, -1), received, before,
+      average.getCondition(), factors, segments, DenseI64ArrayAttr(), parts(),
+      ArrayAttr());
 }
 
 /// Whether the mean is the new value of a state.
@@ -249,13 +295,14 @@ Value ParameterBuckets::addUp(OpBuilder &builder, ParameterBucket &bucket,
   Value before = copier.copy(average.getBefore());
   return builder.create<nn::AverageOp>(
       average.getLoc(), before.getType(), mine, before, average.getCondition(),
-      Value(), builder.getStringAttr("f32"), ArrayAttr());
+      Value(), Value(), builder.getStringAttr("f32"), UnitAttr(),
+      FlatSymbolRefAttr(), ArrayAttr());
 }
 
 Value ParameterBuckets::replaceAverage(OpBuilder &builder,
                                        ParameterBucket &bucket,
                                        BucketCopier &copier) {
-  auto average = bucket.update.getGradient().getDefiningOp<nn::AverageOp>();
+  nn::AverageOp average = averageOf(bucket.update);
   Location loc = average.getLoc();
   Value mean;
   if (bucket.isCompressed) {
@@ -267,8 +314,13 @@ Value ParameterBuckets::replaceAverage(OpBuilder &builder,
                   .create<nn::FillOp>(loc, bucket.values.getType(),
                                       builder.getF64FloatAttr(0), nullptr)
                   .getOutput();
-    mean = SignExchange(builder, bucket, average, zero)
-               .build(copier, bucket.gradient, before, average.getCondition());
+    SignExchange exchange(builder, bucket, average, zero);
+    Value x = exchange.begin(copier, bucket.gradient);
+    Value scale = exchange.scalesOf(x, {});
+    Value y = exchange.send(x, scale, exchange.gathered(scale));
+    Value scaleOfMean = exchange.scalesOf(y, builder.getUnitAttr());
+    mean = exchange.finish(y, scaleOfMean, exchange.gathered(scaleOfMean),
+                           before, Value());
   } else {
     mean = addUp(builder, bucket, average, copier);
   }
@@ -276,6 +328,82 @@ Value ParameterBuckets::replaceAverage(OpBuilder &builder,
     builder.create<nn::SetOp>(
         loc, bucketFor(bucket, average.getBefore()).getSymName(), mean);
   return mean;
+}
+
+/// The scale that each row of all tensors has: the root of the mean square.
+/// `sums` are the sums of squares of buckets, and the numbers of elements.
+static Value jointScale(OpBuilder &builder, Location loc,
+                        ArrayRef<std::pair<Value, Value>> sums) {
+  auto [squares, elements] = sums.front();
+  auto add = [&](Value a, Value b) -> Value {
+    return builder.create<nn::AddOp>(loc, a.getType(), a, b, ArrayAttr());
+  };
+  for (auto [moreSquares, moreElements] : sums.drop_front()) {
+    squares = add(squares, moreSquares);
+    elements = add(elements, moreElements);
+  }
+  auto map = builder.create<nn::MapOp>(loc, squares.getType(),
+                                       ValueRange{squares, elements},
+                                       nn::FunctionAttr(), ArrayAttr());
+  Block &block = map.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value sum = block.addArgument(s.getF64Type(), loc);
+  Value count = block.addArgument(s.getF64Type(), loc);
+  // A rank may have no element of any tensor.
+  count = s.create<arith::MaximumFOp>(count, s.real(1));
+  s.create<nn::ReturnOp>(
+      ValueRange{s.create<math::SqrtOp>(s.div(sum, count)).getResult()});
+  return map.getOutputs()[0];
+}
+
+/// 1 / `factors`, and 0 for factors of 0.
+static Value reciprocals(OpBuilder &builder, Value factors) {
+  Location loc = factors.getLoc();
+  auto map = builder.create<nn::MapOp>(loc, factors.getType(), factors,
+                                       nn::FunctionAttr(), ArrayAttr());
+  Block &block = map.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value factor = block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(ValueRange{s.select(
+      s.isGreater(factor, s.real(0)), s.div(s.real(1), factor), s.real(0))});
+  return map.getOutputs()[0];
+}
+
+void ParameterBuckets::exchangeJointly(OpBuilder &builder,
+                                       ArrayRef<BucketCopier *> copiers) {
+  SmallVector<SignExchange> exchanges;
+  SmallVector<Value> xs, ys;
+  SmallVector<std::pair<Value, Value>> sums;
+  UnitAttr chunked = builder.getUnitAttr();
+  Location loc = buckets.front().update.getLoc();
+  for (auto [bucket, copier] : llvm::zip_equal(buckets, copiers)) {
+    copier->map(gradientOf(bucket.update), bucket.gradient);
+    SignExchange &one =
+        exchanges.emplace_back(builder, bucket, averageOf(bucket.update), zero);
+    xs.push_back(one.begin(*copier, bucket.gradient));
+    sums.push_back(one.squaresOf(one.scalesOf(xs.back(), {}), {}));
+  }
+  Value scale = jointScale(builder, loc, sums);
+  Value received = exchanges.front().gathered(scale);
+  sums.clear();
+  for (auto [one, x] : llvm::zip_equal(exchanges, xs)) {
+    ys.push_back(one.send(x, scale, received));
+    sums.push_back(one.squaresOf(one.scalesOf(ys.back(), chunked), chunked));
+  }
+  scale = jointScale(builder, loc, sums);
+  received = exchanges.front().gathered(scale);
+  for (auto [bucket, copier, one, y] :
+       llvm::zip_equal(buckets, copiers, exchanges, ys)) {
+    nn::AverageOp average = averageOf(bucket.update);
+    Value factors = average.getFactors();
+    if (factors)
+      factors = reciprocals(builder, copier->copy(factors));
+    copier->map(average.getOutput(),
+                one.finish(y, scale, received,
+                           copier->copy(average.getBefore()), factors));
+  }
 }
 
 Value ParameterBuckets::squaresOfReplicas(OpBuilder &builder,

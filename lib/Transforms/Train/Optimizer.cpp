@@ -13,8 +13,9 @@
 #include "DelayedScalars.h"
 #include "GradientPhases.h"
 #include "Optimizers/Optimizers.h"
-#include "ParameterGroups.h"
+#include "ParameterNumbers.h"
 #include "UpdateCondition.h"
+#include "UpdateGroups.h"
 #include "dialects/Dist/Wire.h"
 #include "dialects/NN/Phases.h"
 #include "dialects/NN/ProgramPorts.h"
@@ -37,23 +38,6 @@ namespace heddle {
 } // namespace heddle
 
 namespace {
-
-/// Parameters for which the optimizer has the same settings. The group has one
-/// bucket for their values, one for their gradients, one for their copies in
-/// compute precision, and one for each state of the optimizer.
-struct Group {
-  std::string name;
-  bool decays = false;
-  std::optional<double> ownDecay; ///< The group's weight decay, if it has one.
-  double rate = 1; ///< The factor by which the learning rate is multiplied.
-  SmallVector<nn::StateOp> parameters;
-  nn::BucketOp values, gradients, copies;
-  SmallVector<nn::BucketOp> states; ///< The states of the optimizer.
-
-  /// Whether the optimizer update reads the weight decay from an input of the
-  /// step.
-  bool takesDecay() const { return decays && !ownDecay; }
-};
 
 /// Scalar operands of an optimizer update. The update of every element reads
 /// them. A scalar that the update does not need is null.
@@ -96,6 +80,7 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
+  using Group = train::UpdateGroup;
   using LaterPhase = train::LaterPhase;
 
   /// Gives each phase of the optimizer a copy of the step.
@@ -123,106 +108,6 @@ private:
     update(model, step, nullptr);
     for (auto [copy, phase] : llvm::zip(copies, optimizer.later))
       update(model, copy, &phase);
-  }
-
-  /// Returns a new group, which has no parameters yet, with the name and the
-  /// settings that apply to `parameter`.
-  Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
-    Group group;
-    group.name = parameter.getDecays() ? "decay" : "no_decay";
-    group.decays = parameter.getDecays();
-    std::optional<size_t> number = groups.of(parameter);
-    if (!number)
-      return group;
-    const config::ParameterGroup &own = groups[*number];
-    group.name = "group" + std::to_string(*number) + "." + group.name;
-    if (own.weightDecay) {
-      group.name = "group" + std::to_string(*number);
-      group.ownDecay = *own.weightDecay;
-    }
-    if (own.lr)
-      group.rate = *own.lr;
-    return group;
-  }
-
-  /// Divides the parameters that a step trains into groups: parameters with
-  /// weight decay, parameters without it, and one group for each option
-  /// `--group` of the compilation. Parameters that only some of several train
-  /// programs train have groups of their own.
-  SmallVector<Group> groupParameters(nn::ModelOp model, nn::StepOp step) {
-    train::ParameterGroups known(model);
-    std::map<std::string, Group> groups;
-    train::GradientPhases phases(model);
-    for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == nn::StateRole::Parameter && state.getTrainable() &&
-          phases.trains(step, state)) {
-        Group group = groupOf(known, state);
-        group.name += phases.suffix(state);
-        groups.try_emplace(group.name, group)
-            .first->second.parameters.push_back(state);
-      }
-    SmallVector<Group> sorted;
-    for (auto &[name, group] : groups)
-      sorted.push_back(std::move(group));
-    llvm::stable_sort(sorted, [](const Group &a, const Group &b) {
-      return StringRef(a.name).starts_with("group") <
-             StringRef(b.name).starts_with("group");
-    });
-    return sorted;
-  }
-
-  /// Adds a state that the optimizer has for a parameter.
-  void addState(OpBuilder &builder, nn::StateOp parameter,
-                const train::ParameterState &own) {
-    auto state = builder.create<nn::StateOp>(
-        parameter.getLoc(), (parameter.getSymName() + "." + own.quantity).str(),
-        nn::StateRole::Optimizer, parameter.getType(), parameter.getSymName());
-    if (own.held != state.getHolding())
-      state.setHeld(own.held);
-    state.setCheckpointed(true);
-    state.setDecays(parameter.getDecays());
-  }
-
-  nn::BucketOp addBucket(OpBuilder &builder, Group &group, StringRef what,
-                         StringRef suffix, Type element) {
-    std::string name = (what + "." + group.name).str();
-    auto model = group.parameters.front()->getParentOfType<nn::ModelOp>();
-    if (auto known = model.lookupSymbol<nn::BucketOp>(name))
-      return known; // An earlier train program has added it.
-    SmallVector<Attribute> members;
-    int64_t elements = 0;
-    for (nn::StateOp parameter : group.parameters) {
-      members.push_back(FlatSymbolRefAttr::get(
-          builder.getStringAttr(parameter.getSymName() + suffix)));
-      elements +=
-          nn::paddedElements(parameter.getTensorType().getNumElements());
-    }
-    return builder.create<nn::BucketOp>(
-        group.parameters.front().getLoc(), name, builder.getArrayAttr(members),
-        RankedTensorType::get({elements}, element));
-  }
-
-  void addBuckets(nn::StepOp step, Group &group) {
-    OpBuilder builder(step);
-    auto model = step->getParentOfType<nn::ModelOp>();
-    // An earlier train program may have added the states.
-    if (!model.lookupSymbol("parameters." + group.name))
-      for (nn::StateOp parameter : group.parameters)
-        for (const train::ParameterState &own : optimizer.states)
-          addState(builder, parameter, own);
-    Type f32 = builder.getF32Type();
-    auto gradient = model.lookupSymbol<nn::StateOp>(
-        (group.parameters.front().getSymName() + ".grad").str());
-    group.values = addBucket(builder, group, "parameters", "", f32);
-    group.gradients = addBucket(builder, group, "gradients", ".grad",
-                                gradient.getTensorType().getElementType());
-    for (const train::ParameterState &own : optimizer.states)
-      group.states.push_back(addBucket(builder, group, own.quantity,
-                                       ("." + own.quantity).str(), f32));
-    if (dist::computeType(strategy.precision).isNarrow())
-      group.copies = addBucket(builder, group, "copies",
-                               std::string(".") + wordOf(strategy.precision),
-                               dist::computeType(strategy, builder));
   }
 
   Value get(OpBuilder &builder, nn::BucketOp bucket) {
@@ -266,9 +151,28 @@ private:
     return corrections;
   }
 
+  /// Returns the factors by which a tensor is multiplied before replicas send
+  /// it: 1 / the root of the mean square that it had when the phase began. The
+  /// states `bucket` hold this root, and 0 before the phase.
+  static Value normalize(train::ParameterNumbers &numbers, nn::BucketOp bucket,
+                         Value tensor) {
+    Value roots[] = {numbers.read(bucket), numbers.rootMeanSquare(tensor)};
+    Value root = numbers.compute(
+        roots, [](nn::Scalars &s, ArrayRef<Value> x) -> SmallVector<Value> {
+          return {s.select(s.isGreater(x[0], s.real(0)), x[0], x[1])};
+        })[0];
+    numbers.write(bucket, root);
+    return numbers.compute(
+        root, [](nn::Scalars &s, ArrayRef<Value> x) -> SmallVector<Value> {
+          return {s.select(s.isGreater(x[0], s.real(0)), s.div(s.real(1), x[0]),
+                           s.real(0))};
+        })[0];
+  }
+
   /// Returns the mean of what replicas contribute in the phase.
-  Value exchange(OpBuilder &builder, Group &group, const StepScalars &scalars,
-                 const LaterPhase &phase) {
+  nn::AverageOp exchange(OpBuilder &builder, Group &group,
+                         const StepScalars &scalars, const LaterPhase &phase,
+                         train::ParameterNumbers &numbers) {
     Location loc = group.values.getLoc();
     SmallVector<Value> operands = {get(builder, group.values),
                                    get(builder, group.gradients)};
@@ -303,10 +207,16 @@ private:
         if (isa_and_nonnull<nn::GetOp>(unread) && unread->use_empty())
           unread->erase();
       }
+    Value factors;
+    if (phase.normalizedBy)
+      factors = normalize(numbers, group.numbers[*phase.normalizedBy], before);
+    auto segments = FlatSymbolRefAttr::get(group.values.getSymNameAttr());
     auto mean = builder.create<nn::AverageOp>(
         loc, before.getType(), own.getOutputs()[0], before, scalars.condition,
-        scalars.keptErrors, builder.getStringAttr(phase.wire), ArrayAttr());
-    if (phase.exchanged)
+        scalars.keptErrors, factors, builder.getStringAttr(phase.wire),
+        phase.isJoint ? builder.getUnitAttr() : UnitAttr(),
+        factors ? segments : FlatSymbolRefAttr(), ArrayAttr());
+    if (phase.exchanged && !phase.readsBefore)
       builder.create<nn::SetOp>(
           loc, group.states[*phase.exchanged].getSymName(), mean);
     return mean;
@@ -316,7 +226,9 @@ private:
   void updateGroup(OpBuilder &builder, Group &group, StepScalars scalars,
                    const LaterPhase &phase) {
     Location loc = group.values.getLoc();
-    Value mean = exchange(builder, group, scalars, phase);
+    train::ParameterNumbers numbers(builder, group.values, scalars.condition);
+    nn::AverageOp average = exchange(builder, group, scalars, phase, numbers);
+    Value mean = average.getOutput();
     scalars.factor = Value(); // The contributions are clipped.
     SmallVector<Value> states, inputs;
     SmallVector<nn::BucketOp> written = {group.values};
@@ -329,24 +241,40 @@ private:
       if (isChanged)
         written.push_back(bucket);
     }
+    if (phase.readsBefore)
+      inputs.push_back(average.getBefore());
     inputs.push_back(scalars.lr);
     llvm::append_range(inputs, scalars.corrections);
     if (group.takesDecay())
       inputs.push_back(scalars.weightDecay);
+    Value parameter = get(builder, group.values);
+    if (phase.scaling)
+      inputs.push_back(scaled(builder, group, scalars, &phase, numbers,
+                              parameter, mean, states, inputs));
     if (group.copies)
       written.push_back(group.copies);
     SmallVector<Type> types;
     for (nn::BucketOp bucket : written)
       types.push_back(bucket.getType());
-    auto update = builder.create<nn::UpdateOp>(
-        loc, types, optimizer.rule, get(builder, group.values), mean, states,
-        inputs, scalars.condition, nullptr);
+    auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
+                                               parameter, mean, states, inputs,
+                                               scalars.condition, nullptr);
     buildBody(update.getBody(), scalars, group, &phase,
               [&](nn::Scalars &s, auto &element) {
                 return phase.update(s, element, strategy);
               });
     for (auto [bucket, value] : llvm::zip(written, update.getOutputs()))
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
+    if (phase.readsBefore) {
+      // What the state was before is read until here. Only an operation that
+      // computes the new value may write it.
+      auto now = builder.create<nn::AverageOp>(
+          loc, mean.getType(), mean, average.getBefore(), scalars.condition,
+          Value(), Value(), builder.getStringAttr("f32"), UnitAttr(),
+          FlatSymbolRefAttr(), ArrayAttr());
+      builder.create<nn::SetOp>(
+          loc, group.states[*phase.exchanged].getSymName(), now);
+    }
   }
 
   void updateGroup(OpBuilder &builder, Group &group,
@@ -370,9 +298,10 @@ private:
     Value condition = scalars.condition;
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));
-    if (optimizer.direction)
-      inputs.push_back(
-          scaled(builder, group, scalars, parameter, gradient, states, inputs));
+    train::ParameterNumbers numbers(builder, group.values, scalars.condition);
+    if (optimizer.scaling)
+      inputs.push_back(scaled(builder, group, scalars, nullptr, numbers,
+                              parameter, gradient, states, inputs));
     if (group.copies)
       types.push_back(group.copies.getType());
     auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
@@ -390,42 +319,56 @@ private:
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
   }
 
-  /// Returns LAMB's update of each element. It is the element's direction,
-  /// which is the update before scaling, multiplied by the trust ratio of the
-  /// parameter to which the element belongs.
+  /// Returns what the update subtracts from each element, before it is
+  /// multiplied by the learning rate: the element's direction times the factor
+  /// of the parameter to which the element belongs. Writes the optimizer's
+  /// numbers. `phase` may be null: the first one.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
+               const LaterPhase *phase, train::ParameterNumbers &numbers,
                Value parameter, Value gradient, ValueRange states,
                ValueRange inputs) {
-    Location loc = group.values.getLoc();
+    const train::Scaling &scaling =
+        phase ? *phase->scaling : *optimizer.scaling;
     SmallVector<Value> operands = {parameter, gradient};
     llvm::append_range(operands, states);
     llvm::append_range(operands, inputs);
-    auto direction = builder.create<nn::MapOp>(
-        loc, parameter.getType(), operands, nn::FunctionAttr(), ArrayAttr());
-    buildBody(direction.getBody(), scalars, group, nullptr,
-              [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
-                return {optimizer.direction(s, element, strategy)};
-              });
-    auto perParameter = RankedTensorType::get(
-        {static_cast<int64_t>(group.parameters.size())}, builder.getF32Type());
-    auto bucket = FlatSymbolRefAttr::get(group.values.getSymNameAttr());
-    auto sums = [&](Value flat) -> Value {
-      return builder.create<nn::SegmentSumsOp>(loc, perParameter, flat, Value(),
-                                               bucket, nullptr, ArrayAttr());
+    auto map = [&](train::ElementFunction of) -> Value {
+      auto op =
+          builder.create<nn::MapOp>(group.values.getLoc(), parameter.getType(),
+                                    operands, nn::FunctionAttr(), ArrayAttr());
+      buildBody(op.getBody(), scalars, group, phase,
+                [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
+                  return {of(s, element, strategy)};
+                });
+      return op.getOutputs()[0];
     };
-    Value squares[] = {sums(parameter), sums(direction.getOutputs()[0])};
-    auto factors = builder.create<nn::MapOp>(loc, perParameter, squares,
-                                             nn::FunctionAttr(), ArrayAttr());
-    Block &block = factors.getBody().emplaceBlock();
-    nn::Scalars s(loc, &getContext());
-    s.setInsertionPointToEnd(&block);
-    Value ofParameter = block.addArgument(s.getF64Type(), loc);
-    Value ofDirection = block.addArgument(s.getF64Type(), loc);
-    s.create<nn::ReturnOp>(
-        optimizer.factor(s, ofParameter, ofDirection, strategy));
-    return builder.create<nn::ScaleSegmentsOp>(
-        loc, parameter.getType(), direction.getOutputs()[0],
-        factors.getOutputs()[0], Value(), bucket, nullptr, ArrayAttr());
+    // Values as large as all parameters are computed when they are needed, so
+    // that few are in memory at the same time.
+    Value direction;
+    auto directionOnce = [&] {
+      return direction ? direction : direction = map(scaling.direction);
+    };
+    SmallVector<Value> known, before;
+    for (const train::Reduction &one : scaling.reductions)
+      known.push_back(numbers.reduce(one.kind, !one.of ? parameter
+                                               : one.of == scaling.direction
+                                                   ? directionOnce()
+                                                   : map(one.of)));
+    size_t count = known.size();
+    for (nn::BucketOp bucket : group.numbers)
+      before.push_back(numbers.read(bucket));
+    llvm::append_range(known, before);
+    SmallVector<Value> results =
+        numbers.compute(known, [&](nn::Scalars &s, ArrayRef<Value> x) {
+          return scaling.factor(s, x.take_front(count), x.drop_front(count),
+                                strategy);
+        });
+    for (auto [bucket, old, now] :
+         llvm::zip_equal(group.numbers, before, ArrayRef(results).drop_front()))
+      if (old != now)
+        numbers.write(bucket, now);
+    numbers.eraseUnread();
+    return numbers.scale(directionOnce(), results.front());
   }
 
   using ElementBody =
@@ -434,9 +377,9 @@ private:
   /// Fills `region`, the body of an element-wise operation. The body's
   /// arguments are one element of the parameter, of the gradient and of each
   /// optimizer state, and the scalars. If `region` is the body of an nn.update,
-  /// and the optimizer scales updates as LAMB does, the last argument is the
-  /// scaled update. If `phase` is not null, the gradient's argument is the new
-  /// value of the state that is exchanged in the phase.
+  /// and the optimizer scales steps, the last argument is the scaled step. If
+  /// `phase` is not null, the gradient's argument is the new value of the state
+  /// that is exchanged in the phase.
   void buildBody(Region &region, const StepScalars &scalars, const Group &group,
                  const LaterPhase *phase, ElementBody body) {
     Operation *op = region.getParentOp();
@@ -459,6 +402,8 @@ private:
     if (strategy.delayedUpdate)
       element.gradient = states.pop_back_val();
     element.states = states;
+    if (phase && phase->readsBefore)
+      element.before = add();
     element.lr = add();
     if (group.rate != 1)
       element.lr = s.mul(element.lr, s.real(group.rate));
@@ -472,7 +417,7 @@ private:
     else if (group.ownDecay.value_or(0) != 0)
       element.weightDecay = s.real(*group.ownDecay);
     Value labels = strategy.delayedUpdate ? add() : Value();
-    if (optimizer.direction && isa<nn::UpdateOp>(op))
+    if ((phase ? phase->scaling : optimizer.scaling) && isa<nn::UpdateOp>(op))
       element.scaled = add();
     SmallVector<Value> results = body(s, element);
     if (strategy.delayedUpdate && isa<nn::UpdateOp>(op)) {
@@ -540,11 +485,11 @@ private:
   /// Appends the optimizer to the step, which runs in the phase `phase`; null:
   /// the first one.
   void update(nn::ModelOp model, nn::StepOp step, const LaterPhase *phase) {
-    SmallVector<Group> groups = groupParameters(model, step);
+    SmallVector<Group, 0> groups = train::groupParameters(model, step);
     OpBuilder builder(step.getBody().front().getTerminator());
     SmallVector<Value> gradients;
     for (Group &group : groups) {
-      addBuckets(step, group);
+      train::addBuckets(step, group, optimizer);
       if (config::sumsGradients(strategy))
         clearGradients(step, group);
       gradients.push_back(get(builder, group.gradients));

@@ -142,6 +142,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     if (get && symbols->lookup<nn::BucketOp>(get.getState()))
       for (Operation *user : get->getUsers())
         if (!isa<nn::UpdateOp, nn::GlobalNormOp, nn::MapOp, nn::SegmentSumsOp,
+                 nn::SignScalesOp, nn::ReadNumbersOp, nn::WriteNumbersOp,
                  nn::AverageOp>(user) ||
             user->getParentOp() != step)
           return user->emitError("H0909: reads the bucket @")
@@ -150,6 +151,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
     if (set && symbols->lookup<nn::BucketOp>(set.getState()) &&
         !set.getValue().getDefiningOp<nn::UpdateOp>() &&
         !set.getValue().getDefiningOp<nn::AverageOp>() &&
+        !set.getValue().getDefiningOp<nn::WriteNumbersOp>() &&
         !set.getValue().getDefiningOp<nn::FillOp>())
       return set.emitError("H0909: writes the bucket @")
              << set.getState() << ", which is the optimizer's";

@@ -760,6 +760,70 @@ nn.func @f(%p: tensor<128xf32>) {
 
 // -----
 
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_maxima' op needs a bucket, or the counts of elements}}
+  %0 = nn.segment_maxima %p : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_maxima' op has 3 ranges, which do not divide 'tensor<128xf32>' at multiples of 64 elements}}
+  %0 = nn.segment_maxima %p {counts = array<i64: 64>} : (tensor<128xf32>) -> tensor<3x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_maxima' op has segments of 192 elements in 'tensor<128xf32>'}}
+  %0 = nn.segment_maxima %p {counts = array<i64: 5, 65>} : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<2x3xf32>) {
+  // expected-error @+1 {{'nn.max_rows' op output has shape [2], expected [3]}}
+  %0 = nn.max_rows %p : (tensor<2x3xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.read_numbers' op has numbers of type 'tensor<3xf32>' in a bucket of type 'tensor<128xf32>'}}
+  %0 = nn.read_numbers %p : (tensor<128xf32>) -> tensor<3xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %n: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.write_numbers' op condition has shape [2], expected []}}
+  %0 = nn.write_numbers %n to %p if %n : (tensor<2xf32>, tensor<128xf32>, tensor<2xf32>) -> tensor<128xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%a: tensor<2x1xf32>) {
+  // expected-error @+1 {{'nn.join_scales' op scales has shape [2, 1], expected [2, 2]}}
+  %0:2 = nn.join_scales %a parts 2 {counts = array<i64: 5, 65>} : (tensor<2x1xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%w: tensor<1x1x2xi32>, %a: tensor<1x1xf32>, %p: tensor<64xf32>, %c: tensor<f32>, %f: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.unpack_signs' op factors has shape [2], expected [1]}}
+  %0 = nn.unpack_signs %w scales %a times %f else %p if %c parts 1 {counts = array<i64: 5>} : (tensor<1x1x2xi32>, tensor<1x1xf32>, tensor<64xf32>, tensor<f32>, tensor<2xf32>) -> tensor<64xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%p: tensor<2xf64>) {
   // expected-error @+1 {{'nn.advance_power' op power has shape [2], expected []}}
   %0:2 = nn.advance_power %p by 0.9 : (tensor<2xf64>) -> (tensor<f64>, tensor<f32>)

@@ -244,6 +244,16 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %s9 = nn.average %p else %g if %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} keep %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
   %s16 = nn.average %p else %g if %lr keep %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} wire "sign1" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %s17 = nn.average %p else %g if %lr wire "sign1" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: nn.segment_maxima %{{[^ ]*}} first %{{[^ ]*}} {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
+  %n0 = nn.segment_maxima %p first %i {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
+  // CHECK: nn.max_rows %{{[^ ]*}} : (tensor<2x2xf32>) -> tensor<2xf32>
+  %n1 = nn.max_rows %n0 : (tensor<2x2xf32>) -> tensor<2xf32>
+  // CHECK: nn.read_numbers %{{[^ ]*}} : (tensor<128xf32>) -> tensor<2xf32>
+  %n2 = nn.read_numbers %p : (tensor<128xf32>) -> tensor<2xf32>
+  // CHECK: nn.write_numbers %{{[^ ]*}} to %{{[^ ]*}} if %{{[^ ]*}} : (tensor<2xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %n3 = nn.write_numbers %n2 to %p if %lr : (tensor<2xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   // CHECK: %[[SCALE:.*]] = nn.sign_scales %{{[^ ]*}} if %{{[^ ]*}} parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   %s10 = nn.sign_scales %p if %lr parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   // CHECK: %[[WORDS:[^ ]*]], %{{[^ ]*}} = nn.pack_signs %{{[^ ]*}} scales %[[SCALE]] parts 2 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x2xi32>, tensor<128xf32>)
@@ -255,6 +265,11 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %s14 = nn.mean_signs %s13#0 scales %s12 to %p first %i parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, index) -> tensor<128xf32>
   // CHECK: nn.unpack_signs %{{[^ ]*}} scales %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   %s15 = nn.unpack_signs %s13#0 scales %s12 else %p if %lr parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: nn.join_scales %{{[^ ]*}} parts 2 {counts = array<i64: 100>} : (tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<1x1xf32>)
+  %n4:2 = nn.join_scales %s10 parts 2 {counts = array<i64: 100>} : (tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<1x1xf32>)
+  %n6 = nn.read_numbers %p : (tensor<128xf32>) -> tensor<1xf32>
+  // CHECK: nn.unpack_signs %{{[^ ]*}} scales %{{[^ ]*}} times %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>, tensor<1xf32>) -> tensor<128xf32>
+  %n5 = nn.unpack_signs %s13#0 scales %s12 times %n6 else %p if %lr parts 1 {counts = array<i64: 100>} : (tensor<1x1x4xi32>, tensor<1x1xf32>, tensor<128xf32>, tensor<f32>, tensor<1xf32>) -> tensor<128xf32>
   // CHECK: nn.advance_power %{{[^ ]*}} by 9.000000e-01 if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   %4:2 = nn.advance_power %power by 0.9 if %lr : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   // CHECK: nn.count_update %{{[^ ]*}} if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> tensor<f64>

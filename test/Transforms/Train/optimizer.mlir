@@ -58,8 +58,8 @@
 
 // Norms of parameters give factors, by which the update is scaled.
 // LAMB: %[[P:.*]] = nn.get @parameters.decay
-// LAMB: %[[U:.*]] = nn.map
 // LAMB: %[[SP:.*]] = nn.segment_sums %[[P]] of @parameters.decay : (tensor<128xf32>) -> tensor<2xf32>
+// LAMB: %[[U:.*]] = nn.map
 // LAMB: %[[SU:.*]] = nn.segment_sums %[[U]] of @parameters.decay : (tensor<128xf32>) -> tensor<2xf32>
 // LAMB: %[[F:.*]] = nn.map (%{{.*}} = %[[SP]], %{{.*}} = %[[SU]])
 // LAMB: %[[SCALED:.*]] = nn.scale_segments %[[U]] by %[[F]] of @parameters.decay

@@ -394,12 +394,26 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.scale_segments", "%x: tensor<128xf32>, %f: tensor<2xf32>",
        "nn.scale_segments %x by %f {segments = array<i64: 64, 64>} : "
        "(tensor<128xf32>, tensor<2xf32>) -> tensor<128xf32>"},
+      {"nn.segment_maxima", "%x: tensor<256xf32>",
+       "nn.segment_maxima %x {counts = array<i64: 50, 64, 100>} : "
+       "(tensor<256xf32>) -> tensor<1x3xf32>"},
+      {"nn.max_rows", "%x: tensor<3x5xf32>",
+       "nn.max_rows %x : (tensor<3x5xf32>) -> tensor<5xf32>"},
+      {"nn.read_numbers", "%x: tensor<192xf32>",
+       "nn.read_numbers %x : (tensor<192xf32>) -> tensor<2xf32>"},
+      {"nn.write_numbers",
+       "%n: tensor<2xf32>, %x: tensor<192xf32>, %if: tensor<f32>",
+       "nn.write_numbers %n to %x if %if : (tensor<2xf32>, tensor<192xf32>, "
+       "tensor<f32>) -> tensor<192xf32>"},
       {"nn.average", "%x: tensor<64xf32>, %m: tensor<64xf32>, %if: tensor<f32>",
        "nn.average %x else %m if %if wire \"f32\" : (tensor<64xf32>, "
        "tensor<64xf32>, tensor<f32>) -> tensor<64xf32>"},
       {"nn.sign_scales", "%x: tensor<256xf32>, %if: tensor<f32>",
        "nn.sign_scales %x if %if parts 2 {counts = array<i64: 40, 64>} : "
        "(tensor<256xf32>, tensor<f32>) -> tensor<2x2xf32>"},
+      {"nn.join_scales", "%a: tensor<2x2xf32>",
+       "nn.join_scales %a parts 2 {chunked, counts = array<i64: 40, 64>} : "
+       "(tensor<2x2xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)"},
       {"nn.pack_signs", "%x: tensor<256xf32>, %a: tensor<2x2xf32>",
        "nn.pack_signs %x scales %a parts 2 {counts = array<i64: 40, 64>} : "
        "(tensor<256xf32>, tensor<2x2xf32>) -> (tensor<2x2x4xi32>, "

@@ -64,6 +64,15 @@ const char *const scalesOfChunks = R"(
       plan.yield %y : tensor<$ROWSx$TENSORSxf32>
     })";
 
+const char *const joined = R"(
+    plan.kernel @k(%a: tensor<$ROWSx$TENSORSxf32>, %i: index)
+        -> (tensor<$ROWSx1xf32>, tensor<$ROWSx1xf32>)
+        attributes {generator = #plan.generator<signs>, ties = array<i64: -1, -1>} {
+      %s, %n = nn.join_scales %a first %i parts $PARTS {$COUNTS, chunked}
+          : (tensor<$ROWSx$TENSORSxf32>, index) -> (tensor<$ROWSx1xf32>, tensor<$ROWSx1xf32>)
+      plan.yield %s, %n : tensor<$ROWSx1xf32>, tensor<$ROWSx1xf32>
+    })";
+
 const char *const packed = R"(
     plan.kernel @k(%x: tensor<$ALL_ROWSxf32>, %a: tensor<$ROWSx$TENSORSxf32>)
         -> (tensor<$ROWSx$PARTSx$WORDSxi32>, tensor<$ALL_ROWSxf32>)

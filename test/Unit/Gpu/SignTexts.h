@@ -29,7 +29,7 @@ struct SignSizes {
 };
 
 namespace signs {
-extern const char *const scales, *const scalesOfChunks;
+extern const char *const scales, *const scalesOfChunks, *const joined;
 /// The errors overwrite the input.
 extern const char *const packed, *const packedChunks;
 /// The mean overwrites the errors.

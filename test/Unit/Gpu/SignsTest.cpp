@@ -34,6 +34,7 @@ void checkAll(const SignSizes &sizes, int64_t rows = 1) {
   check(sizes, packed, rows);
   for (int64_t first : {int64_t(0), sizes.parts - rows}) {
     check(sizes, scalesOfChunks, rows, first);
+    check(sizes, joined, rows, first);
     check(sizes, packedChunks, rows, first);
     check(sizes, mean, rows, first);
   }

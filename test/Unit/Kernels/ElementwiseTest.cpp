@@ -440,6 +440,53 @@ TEST(Elementwise, Segments) {
     }
 }
 
+// Segments of which a range has none, parts and all; and elements after the end
+// of a tensor, which do not count.
+TEST(Elementwise, Maxima) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Nxf32>, %i: index) -> tensor<$Rx4xf32>
+        attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
+      %y = nn.segment_maxima %x first %i {counts = array<i64: 50, $L, 64, 3>}
+          : (tensor<$Nxf32>, index) -> tensor<$Rx4xf32>
+      plan.yield %y : tensor<$Rx4xf32>
+    })";
+  for (auto [elements, rows, longest] : {std::tuple{"448", "1", "128"},
+                                         {"384", "3", "130"},
+                                         {"131328", "2", "131100"}})
+    for (int64_t first : {0, 64, 128}) {
+      KernelCheck check{
+          instantiate(text, {{"N", elements}, {"R", rows}, {"L", longest}})};
+      check.scalars = {first};
+      check.run();
+    }
+}
+
+TEST(Elementwise, Numbers) {
+  for (const char *text : {R"(
+    plan.kernel @k(%x: tensor<2304xf32>) -> tensor<35xf32>
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+      %y = nn.read_numbers %x : (tensor<2304xf32>) -> tensor<35xf32>
+      plan.yield %y : tensor<35xf32>
+    })",
+                           R"(
+    plan.kernel @k(%n: tensor<35xf32>, %x: tensor<2304xf32>, %c: tensor<f32>)
+        -> tensor<2304xf32>
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 1>} {
+      %y = nn.write_numbers %n to %x if %c
+          : (tensor<35xf32>, tensor<2304xf32>, tensor<f32>) -> tensor<2304xf32>
+      plan.yield %y : tensor<2304xf32>
+    })",
+                           R"(
+    plan.kernel @k(%x: tensor<5x35xf32>) -> tensor<35xf32>
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+      %y = nn.max_rows %x : (tensor<5x35xf32>) -> tensor<35xf32>
+      plan.yield %y : tensor<35xf32>
+    })"}) {
+    KernelCheck check{text};
+    check.run();
+  }
+}
+
 // A segment that a GPU sums in three pieces, of which the run begins or ends in
 // one; many small ones; places beyond 32 bits.
 TEST(Elementwise, LongSegments) {

@@ -103,5 +103,57 @@ TEST(Signs, Unpack) {
         {-1});
 }
 
+TEST(Signs, JoinScales) {
+  check(R"(
+    plan.kernel @k(%a: tensor<2x4xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)
+        attributes {generator = #plan.generator<signs>, ties = array<i64: -1, -1>} {
+      %s, %n = nn.join_scales %a parts 3 $COUNTS
+          : (tensor<2x4xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)
+      plan.yield %s, %n : tensor<2x1xf32>, tensor<2x1xf32>
+    })",
+        {-1});
+  check(R"(
+    plan.kernel @k(%a: tensor<1x4xf32>, %i: index) -> (tensor<1x1xf32>, tensor<1x1xf32>)
+        attributes {generator = #plan.generator<signs>, ties = array<i64: -1, -1>} {
+      %s, %n = nn.join_scales %a first %i parts 3
+          {chunked, counts = array<i64: 100, 64, 330, 7>}
+          : (tensor<1x4xf32>, index) -> (tensor<1x1xf32>, tensor<1x1xf32>)
+      plan.yield %s, %n : tensor<1x1xf32>, tensor<1x1xf32>
+    })",
+        {0, 1, 2});
+}
+
+/// One scale for all tensors of a row.
+TEST(Signs, JointScales) {
+  check(R"(
+    plan.kernel @k(%x: tensor<1280xf32>, %a: tensor<2x1xf32>)
+        -> (tensor<2x3x10xi32>, tensor<1280xf32>)
+        attributes {generator = #plan.generator<signs>, ties = array<i64: -1, 0>} {
+      %w, %e = nn.pack_signs %x scales %a parts 3 $COUNTS
+          : (tensor<1280xf32>, tensor<2x1xf32>) -> (tensor<2x3x10xi32>, tensor<1280xf32>)
+      plan.yield %w, %e : tensor<2x3x10xi32>, tensor<1280xf32>
+    })",
+        {-1});
+  check(R"(
+    plan.kernel @k(%w: tensor<3x1x10xi32>, %a: tensor<3x1xf32>, %e: tensor<320xf32>, %i: index)
+        -> tensor<320xf32>
+        attributes {generator = #plan.generator<signs>, ties = array<i64: 2>} {
+      %y = nn.mean_signs %w scales %a to %e first %i parts 3 $COUNTS
+          : (tensor<3x1x10xi32>, tensor<3x1xf32>, tensor<320xf32>, index) -> tensor<320xf32>
+      plan.yield %y : tensor<320xf32>
+    })",
+        {1});
+  check(R"(
+    plan.kernel @k(%w: tensor<3x1x10xi32>, %a: tensor<3x1xf32>, %f: tensor<4xf32>,
+        %m: tensor<768xf32>, %c: tensor<f32>) -> tensor<768xf32>
+        attributes {generator = #plan.generator<signs>, ties = array<i64: 3>} {
+      %y = nn.unpack_signs %w scales %a times %f else %m if %c parts 3 $COUNTS
+          : (tensor<3x1x10xi32>, tensor<3x1xf32>, tensor<768xf32>, tensor<f32>,
+             tensor<4xf32>) -> tensor<768xf32>
+      plan.yield %y : tensor<768xf32>
+    })",
+        {-1});
+}
+
 } // namespace
 } // namespace heddle::test

@@ -40,14 +40,15 @@ static Value direction(nn::Scalars &s, const train::Element &x,
   return x.weightDecay ? s.add(u, s.mul(x.weightDecay, x.parameter)) : u;
 }
 
-static Value factor(nn::Scalars &s, Value parameter, Value direction,
-                    const dist::Strategy &strategy) {
-  Value zero = s.real(0);
+static SmallVector<Value> factor(nn::Scalars &s, ArrayRef<Value> squares,
+                                 ArrayRef<Value> /*numbers*/,
+                                 const dist::Strategy &strategy) {
+  Value zero = s.real(0), parameter = squares[0], direction = squares[1];
   Value ratio = s.create<math::SqrtOp>(s.div(parameter, direction));
   ratio = s.create<arith::MaximumFOp>(ratio, s.real(strategy.minCoeff));
   ratio = s.create<arith::MinimumFOp>(ratio, s.real(strategy.maxCoeff));
   ratio = s.select(s.isGreater(parameter, zero), ratio, s.real(1));
-  return s.select(s.isGreater(direction, zero), ratio, s.real(1));
+  return {s.select(s.isGreater(direction, zero), ratio, s.real(1))};
 }
 
 static SmallVector<Value> update(nn::Scalars &s, const train::Element &x,
@@ -63,6 +64,8 @@ train::Optimizer train::lamb(const dist::Strategy &strategy) {
           {"exp_avg", "exp_avg_sq"},
           {{"beta1_power", strategy.beta1}, {"beta2_power", strategy.beta2}},
           update,
-          direction,
-          factor};
+          Scaling{direction,
+                  {{Reduction::SumOfSquares, nullptr},
+                   {Reduction::SumOfSquares, direction}},
+                  factor}};
 }

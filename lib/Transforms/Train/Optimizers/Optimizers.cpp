@@ -21,6 +21,8 @@ train::Optimizer train::optimizerOf(const dist::Strategy &strategy) {
     return lamb(strategy);
   case config::Optimizer::OneBitAdam:
     return oneBitAdam(strategy);
+  case config::Optimizer::OneBitLamb:
+    return oneBitLamb(strategy);
   case config::Optimizer::ZeroOneAdam:
     return zeroOneAdam(strategy);
   }

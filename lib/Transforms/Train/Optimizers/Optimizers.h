@@ -18,6 +18,7 @@
 #include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Scalars.h"
 #include "heddle/PlanFormat/Phase.h"
+#include <vector>
 
 namespace heddle::train {
 
@@ -32,10 +33,43 @@ struct Element {
   /// The bias corrections: 1 - beta^t after t updates, for each beta in
   /// `Optimizer::powers`.
   mlir::ArrayRef<mlir::Value> corrections;
-  /// The result of `Optimizer::direction`, multiplied by the result of
-  /// `Optimizer::factor` for the parameter. Null for optimizers without a
-  /// direction.
+  /// The result of `Scaling::direction`, multiplied by the result of
+  /// `Scaling::factor` for the parameter. Null without a scaling.
   mlir::Value scaled;
+  /// What the state that replicas exchange in a later phase was before; null
+  /// unless `LaterPhase::readsBefore`.
+  mlir::Value before;
+};
+
+/// Builds a number from the values of one element.
+using ElementFunction = mlir::Value (*)(nn::Scalars &s, const Element &x,
+                                        const dist::Strategy &strategy);
+
+/// A number of each parameter that depends on all its elements.
+struct Reduction {
+  enum Kind { SumOfSquares, Maximum } kind;
+  ElementFunction of; ///< What is reduced; null: the parameter's elements.
+};
+
+/// How an optimizer, such as LAMB, scales the step of each parameter by numbers
+/// that depend on all its elements.
+struct Scaling {
+  ElementFunction direction; ///< The step of an element before scaling.
+  llvm::SmallVector<Reduction> reductions;
+  /// Builds the factor of a parameter's direction from the results of the
+  /// reductions and the values of `Optimizer::numbers`. Returns the factor, and
+  /// the new values of the numbers.
+  llvm::SmallVector<mlir::Value> (*factor)(nn::Scalars &s,
+                                           llvm::ArrayRef<mlir::Value> reduced,
+                                           llvm::ArrayRef<mlir::Value> numbers,
+                                           const dist::Strategy &strategy);
+};
+
+/// A number that the optimizer has for each parameter: a state of rank 0, of
+/// which every rank has all.
+struct ParameterNumber {
+  llvm::StringRef quantity; ///< The name of the state.
+  double first;             ///< Its value before the first update.
 };
 
 /// A scalar state with a power of one beta of the optimizer: the state is 1 at
@@ -84,6 +118,16 @@ struct LaterPhase {
   /// of what an earlier phase has sent count as zero then.
   int64_t errorsOf = 0;
   int64_t to = 0; ///< The last update that can be made; 0: there is none.
+  /// Whether `update` and `scaling` read what the exchanged state was before.
+  bool readsBefore = false;
+  /// Whether a replica sends one scale for all parameters, instead of one each.
+  bool isJoint = false;
+  /// Which of `Optimizer::numbers`, if any, is the root of the mean square that
+  /// the exchanged state of a parameter had when the phase began; 0 before.
+  /// What replicas send is divided by it.
+  std::optional<size_t> normalizedBy = std::nullopt;
+  /// How steps are scaled in the phase, if they are.
+  std::optional<Scaling> scaling = std::nullopt;
 };
 
 /// What an optimizer has, and how it updates an element. Ranks exchange one
@@ -99,18 +143,11 @@ struct Optimizer {
   /// the states. Returns the new values in this order.
   llvm::SmallVector<mlir::Value> (*update)(nn::Scalars &s, const Element &x,
                                            const dist::Strategy &strategy);
-  /// Two functions for optimizers, such as LAMB, that scale the update of a
-  /// parameter by norms over all its elements. They are null for other
-  /// optimizers. `direction` builds the update of an element before scaling.
-  /// `factor` builds the scale from two sums of squares over the parameter's
-  /// elements: of the elements themselves, and of their directions.
-  mlir::Value (*direction)(nn::Scalars &s, const Element &x,
-                           const dist::Strategy &strategy) = nullptr;
-  mlir::Value (*factor)(nn::Scalars &s, mlir::Value parameter,
-                        mlir::Value direction,
-                        const dist::Strategy &strategy) = nullptr;
+  /// How steps are scaled in the first phase, if they are.
+  std::optional<Scaling> scaling = std::nullopt;
+  llvm::SmallVector<ParameterNumber> numbers = {};
   /// The phases after the first one, which is called "dense" if there are any.
-  llvm::SmallVector<LaterPhase> later = {};
+  std::vector<LaterPhase> later = {};
   /// The interval of dense updates, if a later phase begins with update 1, too.
   plan::Interval dense = {};
 };
@@ -122,6 +159,7 @@ Optimizer adamW(const dist::Strategy &strategy);
 Optimizer lamb(const dist::Strategy &strategy);
 Optimizer lion(const dist::Strategy &strategy);
 Optimizer oneBitAdam(const dist::Strategy &strategy);
+Optimizer oneBitLamb(const dist::Strategy &strategy);
 Optimizer zeroOneAdam(const dist::Strategy &strategy);
 
 } // namespace heddle::train
