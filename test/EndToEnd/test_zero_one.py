@@ -112,11 +112,11 @@ class ZeroOne(h.HeddleTest):
         self.check(3, 12, frozen=7, vocab=101, embed=36)
         self.check(4, 8, frozen=5)
 
-    @unittest.skipUnless(h.LONG, "the stages share the phases of test_two_ranks")
+    @unittest.skipUnless(h.LONG, "test_two_ranks has the arithmetic")
     def test_zero(self):
         for stage in (1, 2, 3):
             with self.subTest(stage=stage):
-                self.check(2, 10, "--zero", stage)
+                self.check(2, 8, "--zero", stage, frozen=4)
 
     def test_one_rank(self):
         """Nothing is sent: the gradient is its own mean."""
@@ -140,20 +140,19 @@ class ZeroOne(h.HeddleTest):
         self.assertIn("leaves the second moment as it is", said.stderr)
 
     def test_end(self):
-        """Steps of the ranks' own, and ZeRO's parts in them, are not supported: a run that
-        would get there is refused before it begins."""
+        """Steps of the ranks' own are not supported: a run that would get there is refused
+        before it begins."""
         model, _, _ = self.make_model(**MODEL)
         data, _ = self.make_tokens(2 * SEQ * 12 + 1, VOCAB)
 
-        def train(steps, *flags, status=0, **params):
+        def train(steps, status=0, **params):
             binary = self.compile(model, "--batch", 2, "--seq", SEQ, "--mesh", "data=2",
-                                  "--threads", 1, *flags, config=config_of(4, **params))
+                                  "--threads", 1, config=config_of(4, **params))
             return h.run_ranks(2, [binary, "train", "--data", data, "--steps", steps],
                                status).stderr
         self.assertIn("may reach update 9", train(9, status=2, local_step_scaler=3))
         train(8, local_step_scaler=3)
         train(9, local_step_scaler=3, local_step_clipper=1)
-        self.assertIn("supported up to 5", train(6, "--zero", 1, status=2))
 
 
 @h.needs_mpi

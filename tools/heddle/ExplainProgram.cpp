@@ -203,8 +203,8 @@ json driver::listPrograms(const plan::Plan &plan, int64_t rank,
   return all;
 }
 
-/// The updates (or steps) in which a phase runs, such as `from 1`, and its
-/// interval.
+/// From which update (or step) on a phase runs, such as `1, every 1, 2, 4, 16
+/// times each`: at intervals of 1, 2, 4 and so on.
 static std::string describeRuns(const plan::Phase &phase) {
   std::string text = std::to_string(phase.from);
   if (phase.to > 0)

@@ -111,12 +111,6 @@ train::Optimizer train::zeroOneAdam(const dist::Strategy &strategy) {
   compressed.errorsOf = 1;
   // DeepSpeed compares at the end of an update, so one more is of this phase.
   int64_t frozen = strategy.varFreezeStep + 2;
-  // Each replica reads all of p, m and v, which ZeRO splits.
-  if (strategy.zero > 0) {
-    compressed.to = frozen - 1;
-    optimizer.later = {compressed};
-    return optimizer;
-  }
   train::LaterPhase synchronizing = {"synchronizing", frozen, "sign1", ownSteps,
                                      updateFrozen};
   synchronizing.changed = {0};
