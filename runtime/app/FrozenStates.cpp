@@ -11,6 +11,7 @@
 #include "heddle/PlanFormat/ErrorFeedback.h"
 #include "heddle/runtime/app/StateTensors.h"
 #include "heddle/runtime/app/Weights.h"
+#include <algorithm>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -76,25 +77,29 @@ static bool lacksMoment(const plan::Phase &phase, int64_t update) {
 
 /// Checks that the run is in a phase in which moments change.
 static void requireMoments(const plan::Plan &plan, int64_t updates) {
-  for (const plan::Program *program : plan.trainPrograms())
-    if (lacksMoment(program->phase, updates + 1)) {
-      const plan::Phase &phase = program->phase;
-      const std::string after =
-          " after " + std::to_string(updates) + " updates";
-      if (phase.from == 1)
-        fail("H0335",
-             "the next update" + after +
-                 " leaves the second moment as it is: it cannot begin at zero",
-             "resume from a step before an update of the phase " + phase.name +
-                 ", or with what the optimizer has kept");
-      fail("H0335",
-           "the run is in the phase " + phase.name + after +
-               ", in which the second moment does not change: it cannot begin "
-               "at zero",
-           "resume with what the optimizer has kept, or compile with a phase "
-           "that begins later, such as --freeze-step or --var-freeze-step " +
-               std::to_string(2 * updates));
-    }
+  std::vector<const plan::Program *> programs = plan.trainPrograms();
+  // The last phase that has begun says why.
+  auto lacking = std::find_if(
+      programs.rbegin(), programs.rend(), [&](const plan::Program *program) {
+        return lacksMoment(program->phase, updates + 1);
+      });
+  if (lacking == programs.rend())
+    return;
+  const plan::Phase &phase = (*lacking)->phase;
+  const std::string after = " after " + std::to_string(updates) + " updates";
+  if (phase.from == 1)
+    fail("H0335",
+         "the next update" + after +
+             " leaves the second moment as it is: it cannot begin at zero",
+         "resume from a step before an update of the phase " + phase.name +
+             ", or with what the optimizer has kept");
+  fail("H0335",
+       "the run is in the phase " + phase.name + after +
+           ", in which the second moment does not change: it cannot begin at "
+           "zero",
+       "resume with what the optimizer has kept, or compile with a phase that "
+       "begins later, such as --freeze-step or --var-freeze-step " +
+           std::to_string(2 * updates));
 }
 
 static void warnOfOtherRanks() {
