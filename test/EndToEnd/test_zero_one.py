@@ -139,6 +139,30 @@ class ZeroOne(h.HeddleTest):
                                "--reset-optimizer"], 3)
         self.assertIn("leaves the second moment as it is", said.stderr)
 
+    @unittest.skipUnless(h.LONG, "all optimizers read checkpoints alike")
+    def test_other_optimizers(self):
+        """AdamW's and OneBitAdam's checkpoints go on, without their errors, and the other
+        way round."""
+        out, _ = self.train_saved(2, 6, None, config=config_of(4))
+        zero_one, binaries = self.binary, {}
+        for name, params in (("AdamW", {}), ("OneBitAdam", {"freeze_step": 4})):
+            config = config_of(4)
+            config["optimizer"]["type"] = name
+            for key in ("var_freeze_step", "var_update_scaler"):
+                del config["optimizer"]["params"][key]
+            config["optimizer"]["params"].update(params)
+            binaries[name] = self.compile(self.model, "--batch", self.rows, "--seq", SEQ,
+                                          "--mesh", "data=2", "--threads", 1, config=config,
+                                          output=name)
+        for other in ("AdamW", "OneBitAdam"):
+            path = self.path("of" + other)
+            self.train(binaries[other], self.data, 8, "--resume",
+                       os.path.join(out, "step-000006"), "--save", path, ranks=2, name=other)
+            back = [self.train(zero_one, self.data, 10, "--resume", path, *flags, ranks=2,
+                               name=other + "-back" + str(len(flags)))
+                    for flags in ((), ("--reset-error-feedback",))]
+            self.assertEqual(*[[line["loss"] for line in log] for log in back])
+
     def test_end(self):
         """Steps of the ranks' own are not supported: a run that would get there is refused
         before it begins."""
