@@ -18,6 +18,27 @@ Value heddle::planir::rootOf(Value buffer) {
   return buffer;
 }
 
+DenseSet<Value> heddle::planir::transferBuffersOf(SequenceOp sequence) {
+  SymbolTable symbols(sequence->getParentOfType<ProgramOp>());
+  auto isOffloaded = [&](Value root) {
+    auto ref = root.getDefiningOp<StateRefOp>();
+    Operation *state = ref ? symbols.lookup(ref.getState()) : nullptr;
+    auto memory = state ? state->getAttrOfType<nn::MemoryKindAttr>("memory")
+                        : nn::MemoryKindAttr();
+    return memory && memory.getValue() != nn::MemoryKind::Device;
+  };
+  DenseSet<Value> transferred;
+  sequence.walk([&](CopyOp copy) {
+    Value target = rootOf(copy.getTarget());
+    Value source = rootOf(copy.getSource());
+    if (isOffloaded(source))
+      transferred.insert(target);
+    if (isOffloaded(target))
+      transferred.insert(source);
+  });
+  return transferred;
+}
+
 LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();

@@ -17,6 +17,7 @@
 #define HEDDLE_DIALECTS_PLAN_LIFETIMES_H
 
 #include "dialects/Plan/PlanDialect.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <array>
@@ -42,6 +43,10 @@ struct Span {
 
 /// The buffer, state or argument that a slice or view refers to.
 mlir::Value rootOf(mlir::Value buffer);
+
+/// The buffers that are copied to or from offloaded states. They begin at a
+/// page and consist of whole pages, because direct I/O to files requires this.
+llvm::DenseSet<mlir::Value> transferBuffersOf(SequenceOp sequence);
 
 /// Finds the span of each command of a sequence: the commands on the stream
 /// `compute` during which it may run.

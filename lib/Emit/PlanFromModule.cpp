@@ -60,6 +60,23 @@ int64_t elementsOf(const plan::State &state) {
   return count;
 }
 
+/// Returns the settings that differ from their defaults, by the keys that a
+/// strategy file has.
+nlohmann::json settingsOf(const dist::Strategy &strategy) {
+  const dist::Strategy defaults;
+  nlohmann::json settings = nlohmann::json::object();
+  for (const config::Setting &setting : config::allSettings()) {
+    // A plan for as many threads as this machine has cores says so elsewhere.
+    if (setting.key == "threads" && strategy.threadsOfMachine)
+      continue;
+    config::SettingValue value = setting.get(strategy);
+    if (value != setting.get(defaults))
+      std::visit([&](const auto &same) { settings[setting.key] = same; },
+                 value);
+  }
+  return settings;
+}
+
 class Reader {
 public:
   explicit Reader(ArrayRef<planir::ProgramOp> programs)
@@ -177,7 +194,8 @@ private:
     plan.strategy = {{"mesh", mesh},
                      {"zero", strategy.zero},
                      {"schedule", wordOf(strategy.schedule)},
-                     {"target", wordOf(strategy.target)}};
+                     {"target", wordOf(strategy.target)},
+                     {"settings", settingsOf(strategy)}};
     if (strategy.mode == config::Mode::Serve && strategy.cacheBytes == 0 &&
         factsOf(strategy.target).hasDeviceMemory)
       plan.strategy[plan::cacheOfDeviceKey] = true;

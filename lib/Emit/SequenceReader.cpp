@@ -9,6 +9,8 @@
 #include "SequenceReader.h"
 #include "ModuleShares.h"
 #include "dialects/Dist/ByteSize.h"
+#include "dialects/Plan/Lifetimes.h"
+#include "heddle/Transforms/Memory/Packing.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -31,6 +33,8 @@ void SequenceReader::read() {
     int64_t index = indexOf(op.getSymName());
     plan::Sequence sequence = plan.sequences[index];
     readBlock(op.getBody().front(), sequence);
+    readBuffers(op, memory::alignmentFor(program.getStrategy().getValue()),
+                sequence);
     plan.sequences[index] = std::move(sequence);
   }
 }
@@ -46,6 +50,31 @@ void SequenceReader::readBlock(Block &block, plan::Sequence &sequence) {
     if (Value token = described.getSignal())
       tokens[token] = sequence.commands.size();
     sequence.commands.push_back(std::move(command));
+  }
+}
+
+/// Describes the buffers of the sequence's frame, with the offsets and
+/// lifetimes that `memory-plan` has written.
+void SequenceReader::readBuffers(planir::SequenceOp op, int64_t alignment,
+                                 plan::Sequence &sequence) {
+  DenseSet<Value> transferred = planir::transferBuffersOf(op);
+  for (auto of : op.getBody().getOps<planir::BufferOp>()) {
+    plan::FrameBuffer &buffer = sequence.buffers.emplace_back();
+    std::vector<std::string> modules = moduleNamesOf(of.getLoc());
+    if (!modules.empty())
+      buffer.path = modules.front();
+    buffer.owner = of.getOwner().str();
+    buffer.memory = planir::memoryOf(of.getMemory());
+    buffer.offset = of.getOffset();
+    buffer.bytes = dist::byteSize(of.getBuffer().getType());
+    buffer.reserved =
+        memory::alignTo(transferred.contains(of.getBuffer())
+                            ? memory::alignTo(buffer.bytes, memory::pageBytes)
+                            : buffer.bytes,
+                        alignment);
+    buffer.first = of.getFirst();
+    buffer.last = of.getLast();
+    buffer.settled = static_cast<int64_t>(of.getSettled().value_or(-1));
   }
 }
 

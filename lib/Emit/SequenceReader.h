@@ -47,6 +47,8 @@ public:
 
 private:
   void readBlock(mlir::Block &block, plan::Sequence &sequence);
+  static void readBuffers(planir::SequenceOp op, int64_t alignment,
+                          plan::Sequence &sequence);
   plan::Command read(mlir::Operation &op, const plan::Sequence &sequence);
   plan::Command launch(planir::LaunchOp op);
   plan::Command call(planir::CallOp op);

@@ -86,6 +86,7 @@ static constexpr const char *compileFlags[] = {
     "--quantize-group",
     "--quantize-zeros",
     "--recompute",
+    "--report",
     "--schedule",
     "--seq",
     "--seq-length",
@@ -110,7 +111,7 @@ static constexpr const char *compileFlags[] = {
 
 /// Verbs of `heddle` that no compiled binary has.
 static constexpr const char *driverVerbs[] = {
-    "compile", "fit",      "explain", "data",
+    "compile", "fit",      "explain", "report",    "data",
     "run",     "quantize", "emulate", "checkpoint"};
 
 namespace {

@@ -218,6 +218,28 @@ static void from_json(const json &source, Command &command) {
       command.guard = {found->get<int64_t>(), value};
 }
 
+// A plan has many buffers, so they are arrays, and a field that most buffers do
+// not need is at the end.
+static void to_json(json &target, const FrameBuffer &buffer) {
+  target =
+      json::array({buffer.path, buffer.owner, buffer.memory, buffer.offset,
+                   buffer.bytes, buffer.reserved, buffer.first, buffer.last});
+  if (buffer.settled >= 0)
+    target.push_back(buffer.settled);
+}
+static void from_json(const json &source, FrameBuffer &buffer) {
+  source.at(0).get_to(buffer.path);
+  source.at(1).get_to(buffer.owner);
+  source.at(2).get_to(buffer.memory);
+  source.at(3).get_to(buffer.offset);
+  source.at(4).get_to(buffer.bytes);
+  source.at(5).get_to(buffer.reserved);
+  source.at(6).get_to(buffer.first);
+  source.at(7).get_to(buffer.last);
+  if (source.size() > 8)
+    source.at(8).get_to(buffer.settled);
+}
+
 /// Written by hand instead of by an NLOHMANN macro: the macro would define the
 /// function only for this file, and other files call this one.
 void to_json(json &target, const Sequence &sequence) {
@@ -226,6 +248,8 @@ void to_json(json &target, const Sequence &sequence) {
             {"numArgs", sequence.numArgs},
             {"numScalarArgs", sequence.numScalarArgs},
             {"commands", sequence.commands}};
+  if (!sequence.buffers.empty())
+    target["buffers"] = sequence.buffers;
 }
 void from_json(const json &source, Sequence &sequence) {
   source.at("name").get_to(sequence.name);
@@ -233,6 +257,8 @@ void from_json(const json &source, Sequence &sequence) {
   source.at("numArgs").get_to(sequence.numArgs);
   source.at("numScalarArgs").get_to(sequence.numScalarArgs);
   source.at("commands").get_to(sequence.commands);
+  if (source.contains("buffers"))
+    source.at("buffers").get_to(sequence.buffers);
 }
 
 } // namespace heddle::plan

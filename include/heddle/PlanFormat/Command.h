@@ -338,6 +338,25 @@ struct SequenceRuns {
 };
 std::vector<SequenceRuns> runsOf(const Command &command);
 
+/// A temporary buffer of a command sequence, with its lifetime. Commands
+/// address the bytes by their offset, so the runtime does not need this
+/// description. The verbs `explain` and `report` show it.
+struct FrameBuffer {
+  std::string path;  ///< The module that computes the buffer's first value.
+  std::string owner; ///< The use of the bytes, as in Memory::owners.
+  MemoryKind memory = MemoryKind::Device;
+  int64_t offset = 0;   ///< The offset in bytes in the sequence's frame.
+  int64_t bytes = 0;    ///< The bytes of the value.
+  int64_t reserved = 0; ///< `bytes`, and the padding for alignment after them.
+  /// The first and the last command during which the buffer is in use. Commands
+  /// are counted from 0 through the sequence, and a command with bodies (Loop,
+  /// Fragments) is followed by the commands of its bodies.
+  int64_t first = 0, last = 0;
+  /// The last command during which work of the program's previous run may still
+  /// use the buffer; -1: no such work uses it.
+  int64_t settled = -1;
+};
+
 /// A list of commands with arguments and a frame (temporary memory). Equal
 /// layers share one sequence.
 struct Sequence {
@@ -347,6 +366,9 @@ struct Sequence {
   int64_t numArgs = 0;
   int64_t numScalarArgs = 0;
   std::vector<Command> commands;
+  /// The buffers of the frame. The bodies of loops and fragments have none: the
+  /// sequence around them lists their buffers.
+  std::vector<FrameBuffer> buffers;
 };
 
 void to_json(nlohmann::json &json, const Ref &ref);

@@ -43,7 +43,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 27;
+inline constexpr int64_t formatVersion = 28;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
