@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/AttentionLayout/AttentionLayout.h"
+#include "heddle/Draw/Svg.h"
 #include <algorithm>
 #include <cstdio>
 
@@ -44,20 +45,14 @@ private:
   void closeRectangles(std::vector<Rectangle> &open,
                        const std::vector<Rectangle> &kept, int64_t row);
   std::string labelOf(const std::vector<int64_t> &group) const;
-  void element(const std::string &text) { svg += text + "\n"; }
-
   const AttentionLayout &layout;
   const int64_t heads;
   /// Heads with equal matrices, in ascending order.
   std::vector<std::vector<int64_t>> groups;
-  std::string svg;
+  draw::SvgWriter svg;
 };
 
 } // namespace
-
-static std::string attribute(const char *name, int64_t value) {
-  return std::string(" ") + name + "=\"" + std::to_string(value) + "\"";
-}
 
 void Picture::groupHeads() {
   for (int64_t head = 0; head < heads; ++head) {
@@ -90,9 +85,10 @@ void Picture::closeRectangles(std::vector<Rectangle> &open,
              other.row == each.row;
     });
     if (!isKept)
-      element("<rect" + attribute("x", each.first) + attribute("y", each.row) +
-              attribute("width", each.end - each.first) +
-              attribute("height", row - each.row) + "/>");
+      svg.element("rect", {{"x", each.first},
+                           {"y", each.row},
+                           {"width", each.end - each.first},
+                           {"height", row - each.row}});
   }
   open = kept;
 }
@@ -126,14 +122,15 @@ void Picture::drawGroup(size_t group) {
   const int64_t x = gap + int64_t(group % groupsOfRow) * (side + gap);
   const int64_t y =
       top + int64_t(group / groupsOfRow) * (side + labelHeight + gap);
-  element("<text" + attribute("x", x) + attribute("y", y + labelHeight - 6) +
-          ">" + labelOf(groups[group]) + "</text>");
+  svg.text("text", {{"x", x}, {"y", y + labelHeight - 6}},
+           labelOf(groups[group]));
   char scale[32];
   std::snprintf(scale, sizeof scale, "%.6g", double(side) / double(blocks));
-  element("<g transform=\"translate(" + std::to_string(x) + " " +
-          std::to_string(y + labelHeight) + ") scale(" + scale + ")\">");
-  element("<rect class=\"matrix\"" + attribute("width", blocks) +
-          attribute("height", blocks) + "/>");
+  svg.open("g", {{"transform", "translate(" + std::to_string(x) + " " +
+                                   std::to_string(y + labelHeight) +
+                                   ") scale(" + scale + ")"}});
+  svg.element("rect",
+              {{"class", "matrix"}, {"width", blocks}, {"height", blocks}});
   drawBlocks(groups[group].front());
   if (blocks <= mostLines) {
     std::string path;
@@ -141,9 +138,9 @@ void Picture::drawGroup(size_t group) {
       std::string at = std::to_string(i), all = std::to_string(blocks);
       path += "M" + at + " 0V" + all + "M0 " + at + "H" + all;
     }
-    element("<path d=\"" + path + "\"/>");
+    svg.element("path", {{"d", path}});
   }
-  element("</g>");
+  svg.close();
 }
 
 std::string Picture::draw(const std::string &title,
@@ -154,29 +151,29 @@ std::string Picture::draw(const std::string &title,
   const int64_t rows = int64_t((shown + groupsOfRow - 1) / groupsOfRow);
   const int64_t width = std::max(gap + columns * (side + gap), leastWidth);
   const int64_t height = top + rows * (side + labelHeight + gap) + 14;
-  element("<svg xmlns=\"http://www.w3.org/2000/svg\"" +
-          attribute("width", width) + attribute("height", height) + ">");
-  element("<title>" + title + ", " + subtitle + "</title>");
-  element("<style>text { font: 12px sans-serif; fill: #222 } "
-          "rect { fill: #2b6cb0 } .page { fill: #fff } "
-          ".matrix { fill: #eef1f5 } path { stroke: #fff; stroke-width: 1px; "
-          "vector-effect: non-scaling-stroke }</style>");
-  element("<rect class=\"page\"" + attribute("width", width) +
-          attribute("height", height) + "/>");
-  element("<text" + attribute("x", gap) + attribute("y", 18) + ">" + title +
-          "</text>");
-  element("<text" + attribute("x", gap) + attribute("y", 36) + ">" + subtitle +
-          "</text>");
+  svg.open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
+                   {"class", "layout"},
+                   {"width", width},
+                   {"height", height}});
+  svg.text("title", {}, title + ", " + subtitle);
+  // The rules are for this picture alone, because a page may hold several.
+  svg.raw("<style>.layout text { font: 12px sans-serif; fill: #222 } "
+          ".layout rect { fill: #2b6cb0 } .layout .page { fill: #fff } "
+          ".layout .matrix { fill: #eef1f5 } .layout path { stroke: #fff; "
+          "stroke-width: 1px; vector-effect: non-scaling-stroke }</style>\n");
+  svg.element("rect",
+              {{"class", "page"}, {"width", width}, {"height", height}});
+  svg.text("text", {{"x", gap}, {"y", 18}}, title);
+  svg.text("text", {{"x", gap}, {"y", 36}}, subtitle);
   for (size_t group = 0; group < shown; ++group)
     drawGroup(group);
   std::string legend = "rows: queries, columns: keys, from block 0";
   if (shown < groups.size())
     legend += "; " + std::to_string(groups.size() - shown) +
               " more groups of heads are not drawn";
-  element("<text" + attribute("x", gap) + attribute("y", height - 14) + ">" +
-          legend + "</text>");
-  element("</svg>");
-  return svg;
+  svg.text("text", {{"x", gap}, {"y", height - 14}}, legend);
+  svg.close();
+  return svg.result();
 }
 
 std::string layouts::drawLayout(const AttentionLayout &layout, int64_t heads,
