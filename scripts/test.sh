@@ -19,6 +19,7 @@ while [ $# -gt 0 ]; do
 done
 
 "$root/scripts/install.sh" build test oracle
+[ "$HEDDLE_TEST_LONG" = 0 ] || "$root/scripts/install.sh" browser
 python=/usr/bin/python3
 [ -x "$python" ] || python=$(command -v python3)
 export HEDDLE_BUILD=$build

@@ -25,6 +25,18 @@ bool Cluster::isInside(const plan::Mesh &mesh,
 /// The clock of a simulated run. It says when the rank is free to compute, and,
 /// for every other stream, when the stream's work ends.
 struct ClusterCost::Clock {
+  /// Records that a stream is busy until `end`. Spans that follow each other
+  /// are joined, so that a long run stays short.
+  void record(plan::Stream stream, double end, double seconds) {
+    if (!spansOf || seconds <= 0)
+      return;
+    double begin = end - seconds;
+    std::vector<BusySpan> &all = (*spansOf)[size_t(stream)];
+    if (!all.empty() && begin - all.back().end < 1e-12)
+      all.back().end = end;
+    else
+      all.push_back({begin, end});
+  }
   /// Starts work of `seconds` on a stream other than `compute`. The work begins
   /// when it is submitted and earlier work of the stream is done. Returns the
   /// time at which it ends.
@@ -32,6 +44,7 @@ struct ClusterCost::Clock {
     double &end = streams[size_t(stream)];
     end = std::max(end, now) + seconds;
     spans(stream).first += seconds;
+    record(stream, end, seconds);
     return end;
   }
   /// Starts a copy from or to a file. In contrast to `start`, the copy also
@@ -58,6 +71,7 @@ struct ClusterCost::Clock {
   void compute(double seconds) {
     now += seconds;
     time.computing += seconds;
+    record(plan::Stream::Compute, now, seconds);
   }
   /// The two times to which the work of a stream other than `compute` is added:
   /// the total time of the work, and the time in which the rank waits for it.
@@ -76,6 +90,7 @@ struct ClusterCost::Clock {
   double disk = 0; ///< When the disk has done all earlier copies.
   std::array<double, std::size(plan::streams)> streams{};
   SequenceTime time;
+  StreamSpans *spansOf = nullptr; ///< Null: nothing is recorded.
 };
 
 const Link *ClusterCost::linkOf(const std::vector<std::string> &axes) const {
@@ -241,9 +256,10 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
   }
 }
 
-SequenceTime ClusterCost::timeOf(const plan::Stage &stage,
-                                 int64_t sequence) const {
+SequenceTime ClusterCost::timeOf(const plan::Stage &stage, int64_t sequence,
+                                 StreamSpans *spans) const {
   Clock clock;
+  clock.spansOf = spans;
   run(stage, sequence, clock);
   clock.time.seconds = clock.now;
   return clock.time;

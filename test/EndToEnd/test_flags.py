@@ -131,11 +131,13 @@ DRIVER = {
         "--memory-budget": Size, "--place": Text,
         "--swap-block-size": BlockSize,
         "--dump-phases": Text, "--stop-after": Text,
-        "--start-from": Text, "--cache": Text},
+        "--start-from": Text, "--cache": Text, "--report": Text},
     "fit": {},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
                 "--program": Text, "--target": Text, "--depth": Integer(0, 64),
-                "--context": SOME},
+                "--context": SOME, "--output": Text,
+                "--svg": Choice("memory", "schedule", "transfers", "mesh", "layout")},
+    "report": {"--output": Text, "--cluster": Text, "--trace": Text, "--log": Text},
     "eval": {"--inputs": Text, "--program": Text,
              "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
              "--threads": THREADS, "--output": Text},
@@ -243,7 +245,7 @@ for row in h.setting_rows():
 DRIVER["fit"] = {flag: kind for flag, kind in DRIVER["compile"].items() if flag not in (
     "--weights", "--init", "--seed", "--dump-phases", "--stop-after", "--start-from",
     "--mode", "--max-batch", "--max-context", "--kv-cache", "--kv-type", "--optimize",
-    "--draft", "--draft-tokens")}
+    "--draft", "--draft-tokens", "--report")}
 
 
 def flags_of(program, verb):

@@ -127,6 +127,7 @@ PlannedJob driver::planJob(const CompileJob &job, const GoesOn &goesOn) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.errors = &planned.errors;
+  printer.remarks = &planned.remarks;
   mlir::OwningOpRef<mlir::ModuleOp> module = makeModule(context, job, printer);
   if (!module)
     return planned;

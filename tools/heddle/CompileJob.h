@@ -64,6 +64,9 @@ struct PlannedJob {
   /// the last phase.
   std::vector<plan::Plan> plans;
   std::vector<Diagnostic> errors;
+  /// Remarks of a job whose `verbose` is set, such as rejected fusions, each
+  /// with the path of its module.
+  std::vector<std::pair<std::string, std::string>> remarks;
 };
 
 /// Which of a rank's bytes are known at a point of the compilation: those of

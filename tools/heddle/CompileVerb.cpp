@@ -22,6 +22,7 @@
 #include "heddle/runtime/io/Affix.h"
 #include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
+#include "report/CompileReport.h"
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -39,7 +40,7 @@ struct CompileFlags {
   std::string model, draft, weights, dsConfig, strategy, cluster, output, init;
   std::optional<uint64_t> seed;
   std::optional<int64_t> draftTokens;
-  std::string cache, dumpPhases, stopAfter, startFrom;
+  std::string cache, dumpPhases, stopAfter, startFrom, report;
   bool dryRun = false;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false, strictConfig = false;
@@ -50,34 +51,12 @@ struct CompileFlags {
 
 } // namespace
 
-std::string driver::defaultCache() {
-  std::string directory = io::cacheDirectory();
-  return directory.empty() ? "off" : directory;
-}
-
 //===----------------------------------------------------------------------===//
 // Running it
 //===----------------------------------------------------------------------===//
 
 static config::ExplainStyle explainStyle(const CompileFlags &flags) {
   return {terminalWidth(), flags.explainAll};
-}
-
-SettingsFiles driver::readSettingsFiles(const std::string &dsConfig,
-                                        const std::string &strategy) {
-  SettingsFiles files;
-  files.strategy.name = strategy;
-  if (io::endsWith(strategy, ".mlir")) {
-    std::vector<Diagnostic> errors;
-    files.strategy.text = strategyFileToJson(strategy, errors);
-    if (!errors.empty())
-      throw config::ConfigErrors(std::move(errors));
-  } else if (!strategy.empty()) {
-    files.strategy.text = io::readText(strategy, "H0101");
-  }
-  if (!dsConfig.empty())
-    files.dsConfig = config::readDsConfig(dsConfig);
-  return files;
 }
 
 static config::ResolvedSettings resolve(const CompileFlags &flags,
@@ -158,25 +137,15 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
       flags.stopAfter != names.back())
     std::cerr << "warning: -o has no effect: --stop-after " << flags.stopAfter
               << " makes no binary\n";
+  if (!flags.report.empty() && flags.output.empty() && !flags.dryRun)
+    fail("H0113", "--report shows a plan, and none is made",
+         "add -o BINARY, or --dry-run");
   if (flags.dryRun && !flags.stopAfter.empty())
     fail("H0113", "--dry-run plans to the end: --stop-after has no place in it",
          "leave out one of them");
   if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain &&
       !flags.dryRun)
     fail("H0113", "there is no output", "add -o BINARY, or --dry-run");
-}
-
-void driver::tellReader(config::ModelRequest &request,
-                        const config::Settings &settings) {
-  request.noDecay = settings.noDecay;
-  request.objective =
-      plan::parseName<plan::Objective>(config::wordOf(settings.objective));
-  request.extension = config::parsePositionExtension(settings.extendPositions);
-}
-
-void driver::warnOfModel(const config::ModelSpec &model) {
-  for (const std::string &warning : model.warnings)
-    std::cerr << "warning: " << warning << "\n";
 }
 
 /// Completes the settings that depend on the model.
@@ -297,7 +266,8 @@ static void checkOutputs(const CompileFlags &flags) {
       io::endsWith(flags.output, "/"))
     fail("H0113", "-o " + flags.output + " is a directory",
          "name a file, as -o " + (fs::path(flags.output) / "model").string());
-  std::vector<io::NamedFile> outputs = {{"-o", flags.output}};
+  std::vector<io::NamedFile> outputs = {{"-o", flags.output},
+                                        {"--report", flags.report}};
   std::vector<std::string> names = phaseNames();
   auto first = std::find(names.begin(), names.end(), flags.startFrom);
   auto last = std::find(names.begin(), names.end(), flags.stopAfter);
@@ -319,6 +289,8 @@ static void checkOutputs(const CompileFlags &flags) {
                    outputs);
   if (!flags.output.empty() && !flags.dryRun)
     io::requireWritableOutput(flags.output);
+  if (!flags.report.empty())
+    io::requireWritableOutput(flags.report);
   if (dumpsFiles(flags))
     io::requireWritable(flags.dumpPhases);
 }
@@ -339,6 +311,30 @@ static bool isOverBudget(const config::Settings &settings,
          isOver(bytes[MemoryKind::File], settings.fileBudget);
 }
 
+/// Returns the plans that the job would have if the change were applied to the
+/// flags: none if the changed flags are invalid, or if `fits` is false.
+static std::vector<plan::Plan> plansWith(
+    const Change &change, const CompileFlags &flags, const SettingsFiles &files,
+    const CompileJob &job,
+    bool (*fits)(const config::Settings &, const plan::PerMemory<int64_t> &)) {
+  CompileJob other = job;
+  other.dumpPhases = "";
+  other.stopAfter = "";
+  try {
+    other.settings = files.merge(change.on(flags.flags));
+    if (!other.settings.problems.empty())
+      return {};
+    settleSettings(other);
+  } catch (const UserError &) {
+    return {};
+  }
+  return planJob(other,
+                 [&](KnownBytes, const plan::PerMemory<int64_t> &bytes) {
+                   return fits(other.settings.values, bytes);
+                 })
+      .plans;
+}
+
 /// Returns the estimated seconds of a step if the change is applied to the
 /// flags. Returns nothing if the changed flags are invalid, or if their plan
 /// exceeds the memory budgets.
@@ -346,25 +342,16 @@ static std::optional<double> costOf(const Change &change,
                                     const CompileFlags &flags,
                                     const SettingsFiles &files,
                                     const CompileJob &job) {
-  CompileJob other = job;
-  other.dumpPhases = "";
-  other.stopAfter = "";
-  try {
-    other.settings = files.merge(change.on(flags.flags));
-    if (!other.settings.problems.empty())
-      return std::nullopt;
-    settleSettings(other);
-  } catch (const UserError &) {
-    return std::nullopt;
-  }
-  PlannedJob planned =
-      planJob(other, [&](KnownBytes, const plan::PerMemory<int64_t> &bytes) {
-        return !isOverBudget(other.settings.values, bytes);
-      });
-  if (planned.plans.empty())
+  std::vector<plan::Plan> plans =
+      plansWith(change, flags, files, job,
+                [](const config::Settings &settings,
+                   const plan::PerMemory<int64_t> &bytes) {
+                  return !isOverBudget(settings, bytes);
+                });
+  if (plans.empty())
     return std::nullopt;
   double seconds = 0;
-  for (const plan::Plan &plan : planned.plans) {
+  for (const plan::Plan &plan : plans) {
     cost::Cluster machines =
         flags.cluster.empty()
             ? cost::usualMachines(plan.device, plan.mesh.ranks())
@@ -465,32 +452,17 @@ static int compileModel(CompileFlags flags) {
   JobEnd end = runCompileJob(job);
   if (end.code == "H0201")
     helpForMemory(flags, files, job);
+  if (end.exitCode == 0 && !flags.report.empty())
+    reportCompilation(job, flags.report, [&](const Change &change) {
+      return plansWith(change, flags, files, job,
+                       [](const auto &, const auto &) { return true; });
+    });
   return end.exitCode;
 }
 
 //===----------------------------------------------------------------------===//
 // Flags
 //===----------------------------------------------------------------------===//
-
-void driver::addSettings(CLI::App &verb, const char *group,
-                         config::Flags &flags) {
-  verb.option_defaults()->group(group);
-  for (const config::SettingFlag &flag : config::settingFlags()) {
-    if (flag.group != std::string(group))
-      continue;
-    std::optional<std::string> &text = flags[flag.name()];
-    if (*flag.type == 0) {
-      verb.add_flag_callback(
-          flag.names, [&text] { text = "true"; }, flag.help);
-      continue;
-    }
-    CLI::Option *option =
-        io::addFlag(verb, flag.names, text, flag.range, flag.help);
-    option->type_name(flag.type)->default_str(flag.shown);
-    if (flag.isRepeatable())
-      option->join('\n');
-  }
-}
 
 static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
   verb.option_defaults()->group("Model");
@@ -540,6 +512,9 @@ static void addInsightFlags(CLI::App &verb, CompileFlags &flags) {
                 "binary");
   verb.add_flag("--print-sharding-reasons", flags.shardingReasons,
                 "Print how each value is sharded, and what decided it");
+  io::addFlag(verb, "--report", flags.report, io::range::path(),
+              "Write a page that shows the plan (.html), also with --dry-run")
+      ->default_str("none");
   verb.add_flag("--timing", flags.timing, "Print the seconds of each phase");
   verb.add_flag("--verbose", flags.verbose,
                 "Print remarks: ignored tensors, rejected fusions");

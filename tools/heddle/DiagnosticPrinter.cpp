@@ -107,7 +107,9 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   auto [code, message] = splitCode(diagnostic.str());
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
       diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note) {
-    if (verbose)
+    if (remarks)
+      remarks->emplace_back(modulePathOf(diagnostic.getLocation()), message);
+    else if (verbose)
       llvm::errs() << "remark: " << message << "\n";
     return;
   }

@@ -34,6 +34,9 @@ public:
   bool isUsersModule = false;
   /// If not null, errors are added to this list instead of being printed.
   std::vector<heddle::Diagnostic> *errors = nullptr;
+  /// If not null, remarks are added to this list instead of being printed, each
+  /// with the path of its module.
+  std::vector<std::pair<std::string, std::string>> *remarks = nullptr;
   /// 0 without errors.
   int exitCode = 0;
   std::string firstCode; ///< Code of the first error; empty without one.

@@ -47,6 +47,7 @@ static int runVerb(int argc, char **argv) {
   addCompileVerb(app, action);
   addFitVerb(app, action);
   addExplainVerb(app, action);
+  addReportVerb(app, action);
   addEvalVerb(app, action);
   addDataVerb(app, action);
   addCheckpointVerb(app, action);

@@ -83,11 +83,23 @@ StepSchedule::StepSchedule(const plan::Plan &plan, const std::string &trace,
   }
   from = "trace";
   for (const MeasuredStage &stage : readTraces(trace, plan)) {
+    addStep({int64_t(exposed.size()), stage.seconds, 0, stage.collectives, 0,
+             stage.transfers});
     exposed.push_back({stage.collectives, stage.transfers});
     if (plan.mesh.stages() > 1)
       stages.push_back(stage.line);
   }
   table = replayLines(stages);
+}
+
+/// Keeps `candidate` if its step takes longer than those of the stages before.
+/// Its computation is the time that its other fields leave.
+void StepSchedule::addStep(SlowestStage candidate) {
+  if (candidate.seconds <= step.seconds)
+    return;
+  candidate.computation = candidate.seconds - candidate.collectives -
+                          candidate.copies - candidate.pipeline;
+  step = candidate;
 }
 
 void StepSchedule::usePlan(const plan::Plan &plan,
@@ -123,7 +135,9 @@ void StepSchedule::usePlan(const plan::Plan &plan,
       double rest = time.seconds + exchange;
       if (auto line = lineOf(plan, *stage, cost))
         rest -= line->seconds();
-      step = std::max(step, table.makespan + rest);
+      addStep({int64_t(exposed.size()) - 1, table.makespan + rest, 0,
+               time.exposed, time.exposedCopies,
+               table.makespan + rest - time.seconds});
     }
 }
 
@@ -149,6 +163,15 @@ void StepSchedule::addTo(json &json) const {
       one["copies"] = stage.copies;
     json["exposed"].push_back(std::move(one));
   }
+  if (step.seconds == 0)
+    return;
+  json["step"] = {{"stage", step.stage},
+                  {"seconds", step.seconds},
+                  {"computation", step.computation},
+                  {"collectives", step.collectives},
+                  {"pipeline", step.pipeline}};
+  if (from == "cluster")
+    json["step"]["copies"] = step.copies;
 }
 
 std::string StepSchedule::formatTime(double time) const {
@@ -197,6 +220,8 @@ void StepSchedule::print() const {
                     : kind + ", idle by " + by + " " +
                           formatNumber("%.1f%%", 100 * table.meanIdle()))
             << ")\n";
+  if (step.seconds > 0)
+    std::cout << "  a step takes " << formatSeconds(step.seconds) << "\n";
   std::vector<std::string> chart = drawChart(table, /*width=*/110);
   for (size_t i = 0; i < chart.size(); ++i)
     std::cout << "  stage " << i << "  " << chart[i] << "  idle "

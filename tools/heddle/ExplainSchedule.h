@@ -30,12 +30,18 @@ public:
   /// Adds the fields `schedule`, `schedule_lines`, `bubble`, `idle`,
   /// `fragment_times` and `times_from` (`flops`, `cluster` or `trace`) to the
   /// JSON output of `heddle explain`. If times are in seconds, also adds
-  /// `exposed`, the time of waits that no computation hides.
+  /// `exposed`, the time of waits that no computation hides, and `step`, how
+  /// the slowest stage spends a step.
   void addTo(nlohmann::json &json) const;
   void print() const;
-  /// Returns the seconds of a step if times come from a cluster file, otherwise
-  /// 0.
-  double stepSeconds() const { return step; }
+  /// The seconds of a step: estimated with a cluster file, or measured. 0 if
+  /// times are numbers of operations.
+  double stepSeconds() const { return step.seconds; }
+  /// The passes of all stages with their times; empty without a pipeline.
+  const Timetable &timetable() const { return table; }
+  /// The source of the times: `flops`, `cluster` or `trace`.
+  const std::string &timesFrom() const { return from; }
+  const std::string &name() const { return kind; }
 
 private:
   /// The seconds of a step in which a stage only waits: for collectives, for
@@ -43,8 +49,18 @@ private:
   struct Exposed {
     double collectives = 0, transfers = 0, copies = 0;
   };
+  /// A step of the stage that takes longest. All fields but `stage` are in
+  /// seconds. `seconds` is the sum of the others.
+  struct SlowestStage {
+    int64_t stage = 0;
+    double seconds = 0;
+    double computation = 0; ///< Kernels, and what is not in the fields below.
+    double collectives = 0, copies = 0; ///< Waits, as in Exposed.
+    double pipeline = 0;                ///< The stage waits for other stages.
+  };
 
   void usePlan(const plan::Plan &plan, const cost::ClusterCost *cost);
+  void addStep(SlowestStage candidate);
   void printTimes() const;
   std::string formatTime(double time) const;
 
@@ -53,7 +69,7 @@ private:
   std::vector<StageLine> stages; ///< Empty without a pipeline.
   std::vector<Exposed> exposed;  ///< For each stage, also if there is only one.
   Timetable table;
-  double step = 0;
+  SlowestStage step;
 };
 
 } // namespace heddle::driver

@@ -9,21 +9,21 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ExplainAttention.h"
-#include "ExplainBound.h"
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
 #include "ExplainLaunches.h"
-#include "ExplainLayerDrop.h"
 #include "ExplainModules.h"
+#include "ExplainPlan.h"
 #include "ExplainProgram.h"
-#include "ExplainSchedule.h"
 #include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Serving.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/File.h"
+#include "report/Drawings.h"
+#include "report/ReportData.h"
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -32,156 +32,6 @@
 using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
-
-static json meshOf(const plan::Mesh &mesh) {
-  json sizes = json::object();
-  for (const plan::Mesh::Axis &axis : mesh.axes)
-    sizes[axis.name] = axis.size;
-  return sizes;
-}
-
-/// Returns the program whose step is described: the training program, or the
-/// first program if the plan does not train.
-static const plan::Program *mainProgram(const plan::Plan &plan) {
-  if (const plan::Program *train = plan.findProgram(plan::ProgramKind::Train))
-    return train;
-  return plan.programs.empty() ? nullptr : &plan.programs.front();
-}
-
-/// Returns how often a kernel is launched in a training step.
-static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
-  return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
-}
-
-/// Returns what a rank sends in a step. Each entry sums up the collectives or
-/// messages of one kind over the same mesh axes.
-static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
-                                              int64_t rank) {
-  const plan::Program *program = mainProgram(plan);
-  return program ? rt::countTraffic(plan, *program, rank)
-                 : std::vector<rt::TrafficLine>();
-}
-
-/// Returns the bytes that a rank copies in a step between kinds of memory.
-static std::vector<rt::MoveLine> movesOf(const plan::Plan &plan) {
-  const plan::Program *program = mainProgram(plan);
-  return program ? rt::countMoves(plan, *program) : std::vector<rt::MoveLine>();
-}
-
-static rt::HostUpdates hostUpdatesOf(const plan::Plan &plan) {
-  const plan::Program *program = mainProgram(plan);
-  return program ? rt::countHostUpdates(plan, *program) : rt::HostUpdates();
-}
-
-static json hostUpdatesJson(const plan::Plan &plan) {
-  rt::HostUpdates host = hostUpdatesOf(plan);
-  return {{"elements", host.elements},
-          {"to_host", host.toHost},
-          {"to_device", host.toDevice},
-          {"beside_kernels", host.besideKernels}};
-}
-
-static json movesJson(const plan::Plan &plan) {
-  json moves = json::array();
-  for (const rt::MoveLine &line : movesOf(plan)) {
-    json of = json::object();
-    for (const auto &[role, bytes] : line.bytesOf)
-      of[plan::nameOf(role)] = bytes;
-    moves.push_back({{"from", plan::nameOf(line.from)},
-                     {"to", plan::nameOf(line.to)},
-                     {"copies", line.copies},
-                     {"bytes", line.bytes},
-                     {"bytes_of_parts", line.bytesOfParts},
-                     {"beside_kernels", line.besideKernels},
-                     {"most_under_way", line.mostUnderWay},
-                     {"of", of}});
-  }
-  return moves;
-}
-
-/// Returns the number of floating-point operations of a step, summed over all
-/// ranks.
-static double flopsPerStep(const plan::Plan &plan) {
-  const plan::Program *program = mainProgram(plan);
-  double flops = 0;
-  for (const plan::Stage &stage : plan.stages)
-    for (const plan::Program &same : stage.programs)
-      if (same.kind == program->kind &&
-          same.phase.name == program->phase.name)
-        flops += same.flops * double(plan.mesh.ranks() / plan.mesh.stages());
-  return flops;
-}
-
-/// Describes communication as JSON. All collectives of one kind over the same
-/// mesh axes share an entry, which has their total traffic. Within the entry,
-/// the traffic is listed by what needs it, for example `nn.linear` or the
-/// module `h.0`.
-static json communicationJson(const plan::Plan &plan, int64_t rank,
-                              const cost::ClusterCost *cost) {
-  std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
-  json communication = json::array();
-  for (const rt::TrafficLine &sum : rt::sumByKind(lines)) {
-    json reasons = json::array();
-    for (const rt::TrafficLine &line : lines) {
-      if (line.axes != sum.axes || line.kind != sum.kind)
-        continue;
-      json &reason = reasons.emplace_back(json{{"reason", line.reason},
-                                               {"calls", line.calls},
-                                               {"bytes_sent", line.bytesSent}});
-      if (line.kind != "send" && line.kind != "receive")
-        reason["type"] = plan::nameOf(line.wire);
-    }
-    communication.push_back({{"axis", sum.axes},
-                             {"kind", sum.kind},
-                             {"calls", sum.calls},
-                             {"bytes_sent", sum.bytesSent},
-                             {"reasons", reasons}});
-    if (cost && cost->linkOf(axesOf(sum)))
-      communication.back()["seconds"] = secondsOf(sum, *cost);
-  }
-  return communication;
-}
-
-static json explainJson(const plan::Plan &plan, int64_t rank,
-                        const StepSchedule &schedule, const StepBound &bound,
-                        const cost::ClusterCost *cost) {
-  json phases = json::array(), kernels = json::array();
-  for (const std::string &phase : plan.phases)
-    phases.push_back({{"name", phase}});
-  for (size_t i = 0; i < plan.kernels.size(); ++i)
-    kernels.push_back({{"name", plan.kernels[i].name},
-                       {"ops", plan.kernels[i].ops},
-                       {"flops", plan.kernels[i].flops},
-                       {"bytes", plan.kernels[i].bytes},
-                       {"calls", callsOf(plan, i)}});
-  json owners = json::object();
-  for (const plan::Owner &owner : plan.memory.owners)
-    owners[owner.name] = owner.bytes;
-  json all = {{"plan", plan.hash},
-              {"target", plan.target},
-              {"parameters", plan.parameters},
-              {"mesh", meshOf(plan.mesh)},
-              {"ranks", plan.mesh.ranks()},
-              {"rank", rank},
-              {"stage", plan.mesh.stageOf(rank)},
-              {"phases", phases},
-              {"programs", listPrograms(plan, rank, cost)},
-              {"kernels", kernels},
-              {"memory",
-               {{"arena", plan.memory.arenaBytes.inMemory()},
-                {"persistent", plan.memory.persistentBytes.inMemory()},
-                {"peak", plan.memory.peakBytes()},
-                {"kinds", plan::kindsOf(plan.memory)},
-                {"files", plan::filesOf(plan.memory)},
-                {"owners", owners}}},
-              {"moves", movesJson(plan)},
-              {"host_updates", hostUpdatesJson(plan)},
-              {"communication", communicationJson(plan, rank, cost)},
-              {"flops_per_step", flopsPerStep(plan)}};
-  schedule.addTo(all);
-  all["bound"] = bound.toJson();
-  return all;
-}
 
 //===----------------------------------------------------------------------===//
 // Text output
@@ -426,7 +276,7 @@ constexpr int64_t mostDepth = 64;
 
 /// The command line of `heddle explain`.
 struct ExplainFlags {
-  std::string path, trace, cluster, program, target;
+  std::string path, trace, cluster, program, target, svg, output;
   bool json = false, kernels = false, draft = false, modules = false;
   int64_t rank = 0, depth = mostDepth, context = 0;
 };
@@ -485,7 +335,61 @@ static void printJson(json all, const plan::Plan &plan,
   std::cout << all.dump(2) << "\n";
 }
 
+/// Draws one picture of the rank whose stage the plan has selected.
+static std::string drawPicture(const plan::Plan &plan,
+                               const ExplainFlags &flags,
+                               const cost::Cluster *cluster) {
+  RankExplanation said(plan, flags.rank, cluster, "");
+  if (flags.svg == "transfers")
+    return drawTransfers(said.toJson(), /*isStandalone=*/true);
+  if (flags.svg == "mesh")
+    return drawMesh(plan, cluster, /*isStandalone=*/true);
+  if (flags.svg == "schedule") {
+    std::optional<StepSchedule> measured;
+    if (!flags.trace.empty())
+      measured.emplace(plan, flags.trace, nullptr);
+    return drawSchedule(plan, said.schedule, measured ? &*measured : nullptr,
+                        said.cost(), /*isStandalone=*/true);
+  }
+  if (flags.svg == "layout") {
+    std::string picture = drawLayouts(plan);
+    if (picture.empty())
+      fail("H0189", "--svg layout: the plan has no layout of attention",
+           "compile with --attention-layout FILE, or draw another picture");
+    return picture;
+  }
+  const plan::Program *program =
+      flags.program.empty() ? said.program : &programOf(plan, flags.program);
+  if (!program)
+    fail("H0189", "--svg memory: the plan has no program",
+         "draw another picture");
+  ProgramTimeline timeline = timelineOf(plan, *program);
+  return drawMemory(timeline, timeline.memory.front(),
+                    budgetOf(plan, plan::MemoryKind::Device, cluster),
+                    "rank " + std::to_string(flags.rank),
+                    /*isStandalone=*/true);
+}
+
+/// Writes the picture that --svg names.
+static int explainAsPicture(const plan::Plan &plan, const ExplainFlags &flags) {
+  if (flags.output.empty())
+    fail("H0113", "--svg " + flags.svg + ": there is no output",
+         "add -o F.svg");
+  io::requireApart({{"BINARY", flags.path},
+                    {"--cluster", flags.cluster},
+                    {"--trace", flags.trace}},
+                   {{"-o", flags.output}});
+  io::requireWritableOutput(flags.output);
+  std::optional<cost::Cluster> cluster = clusterOf(plan, flags.cluster);
+  io::writeText(flags.output,
+                drawPicture(plan, flags, cluster ? &*cluster : nullptr));
+  return 0;
+}
+
 static int explain(const ExplainFlags &flags) {
+  if (flags.svg.empty() && !flags.output.empty())
+    fail("H0113", "-o names a picture, and --svg does not say which",
+         "add --svg memory, or send the text to a file with >");
   if (flags.kernels)
     return explainKernels(flags);
   plan::Plan plan = readPlan(flags);
@@ -497,6 +401,8 @@ static int explain(const ExplainFlags &flags) {
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.stageOf(rank));
+  if (!flags.svg.empty())
+    return explainAsPicture(plan, flags);
   if (flags.modules && !flags.json) {
     printModules(plan, flags.program, flags.depth, rank);
     return 0;
@@ -512,42 +418,27 @@ static int explain(const ExplainFlags &flags) {
     return 0;
   }
   std::optional<cost::Cluster> cluster = clusterOf(plan, flags.cluster);
-  std::optional<cost::ClusterCost> cost;
-  if (cluster)
-    cost.emplace(plan, *cluster);
-  const cost::ClusterCost *known = cost ? &*cost : nullptr;
+  RankExplanation said(plan, rank, cluster ? &*cluster : nullptr, flags.trace);
+  const cost::ClusterCost *known = said.cost();
   if (known && known->hasTimes() && known->isHostUnrated())
     std::cerr << "warning: " << warnOfHostUpdates(*cluster) << "\n";
-  StepSchedule schedule(plan, flags.trace, known);
-  const plan::Program *program = mainProgram(plan);
-  const StepBound bound =
-      program ? StepBound(plan, *program, rank, known) : StepBound();
-  LayerDropCost drops(plan, rank, flopsPerStep(plan), known);
-  AttentionLayouts layouts(plan, flopsPerStep(plan));
   if (flags.json) {
-    json all = explainJson(plan, rank, schedule, bound, known);
-    if (program)
-      addStepLaunches(all, plan, *program);
-    drops.addTo(all);
-    layouts.addTo(all);
-    if (cluster)
-      all["cluster"] = clusterJson(plan, *cluster);
-    printJson(std::move(all), plan, flags);
+    printJson(said.toJson(), plan, flags);
     return 0;
   }
   printSummary(plan);
   printKernels(plan);
-  if (program)
-    printStepLaunches(plan, *program);
+  if (said.program)
+    printStepLaunches(plan, *said.program);
   printMemory(plan);
   printMoves(plan);
   if (cluster)
     printCluster(plan, *cluster);
   printCommunication(plan, rank, known);
-  schedule.print();
-  bound.print();
-  drops.print();
-  layouts.print();
+  said.schedule.print();
+  said.bound.print();
+  said.drops.print();
+  said.layouts.print();
   printPhases(plan, rank, known);
   printPrograms(plan);
   return 0;
@@ -594,6 +485,15 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
   io::addFlag(*verb, "--trace", flags->trace, io::range::path(),
               "Replay the schedule with the times that BINARY train "
               "--trace FILE measured")
+      ->default_str("none");
+  io::addFlag(*verb, "--svg", flags->svg,
+              io::ValueRange::choices(
+                  {"memory", "schedule", "transfers", "mesh", "layout"}),
+              "Draw a picture: memory over the commands of a program, the "
+              "schedule, transfers, the mesh, or layouts of attention")
+      ->default_str("none");
+  io::addFlag(*verb, "-o,--output", flags->output, io::range::path(),
+              "With --svg: the picture to write (.svg)")
       ->default_str("none");
   verb->callback(
       [flags, &action] { action = [flags] { return explain(*flags); }; });

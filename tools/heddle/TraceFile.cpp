@@ -33,6 +33,7 @@ struct Fragment {
 struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< Times by kind.
   std::vector<double> collectives, transfers;           ///< Waits of each step.
+  std::vector<double> steps;                            ///< Times of each step.
   std::vector<LineEntry> line;                          ///< Order in one step.
 };
 
@@ -50,11 +51,12 @@ double medianOf(std::vector<double> values) {
 /// events are in the order of their times.
 static void addStep(const std::vector<const json *> &events, Samples &samples) {
   std::vector<Fragment> fragments;
-  double collectives = 0, transfers = 0;
+  double collectives = 0, transfers = 0, end = 0;
   for (const json *event : events) {
     const json &arguments = event->at("args");
     std::string command = arguments.at("command");
     double begin = event->at("ts"), time = event->at("dur");
+    end = std::max(end, begin + time);
     bool isTransfer = command == "receive" || command == "flush";
     transfers += isTransfer ? time : 0;
     collectives += command == "collective" || command == "wait" ? time : 0;
@@ -66,6 +68,8 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
     fragments.back().end = begin + time;
     fragments.back().waits += isTransfer ? time : 0;
   }
+  if (!events.empty())
+    samples.steps.push_back(end - events.front()->at("ts").get<double>());
   samples.collectives.push_back(collectives);
   samples.transfers.push_back(transfers);
   samples.line.clear();
@@ -113,6 +117,7 @@ std::vector<MeasuredStage> driver::readTraces(const std::string &path,
       stage.line.times[kind] = medianOf(times) / second;
     stage.collectives = medianOf(of.collectives) / second;
     stage.transfers = medianOf(of.transfers) / second;
+    stage.seconds = medianOf(of.steps) / second;
   }
   return stages;
 }

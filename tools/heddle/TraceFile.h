@@ -26,6 +26,7 @@ struct MeasuredStage {
   /// The seconds of a step in which the stage only waits: for collectives, and
   /// for messages from other stages.
   double collectives = 0, transfers = 0;
+  double seconds = 0; ///< From the begin of a step's first command to its end.
 };
 
 /// Reads the trace files that all ranks of a run wrote with `--trace path`.

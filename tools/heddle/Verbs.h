@@ -27,6 +27,7 @@ using Action = std::function<int()>;
 void addCompileVerb(CLI::App &app, Action &action);
 void addFitVerb(CLI::App &app, Action &action);
 void addExplainVerb(CLI::App &app, Action &action);
+void addReportVerb(CLI::App &app, Action &action);
 void addEvalVerb(CLI::App &app, Action &action);
 void addDataVerb(CLI::App &app, Action &action);
 void addCheckpointVerb(CLI::App &app, Action &action);

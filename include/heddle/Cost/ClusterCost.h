@@ -76,6 +76,14 @@ struct SequenceTime {
   std::map<std::pair<plan::MemoryKind, plan::MemoryKind>, double> links;
 };
 
+/// A time during which a stream is busy, in seconds from the begin of a
+/// sequence.
+struct BusySpan {
+  double begin = 0, end = 0;
+};
+/// The times during which each stream is busy, by plan::Stream.
+using StreamSpans = std::array<std::vector<BusySpan>, std::size(plan::streams)>;
+
 /// Times of a plan's communication and computation, by these rules.
 /// - A collective takes the latency of the slowest link in each of its rounds,
 ///   and the time in which this link transfers the bytes that a rank sends. As
@@ -127,7 +135,9 @@ public:
   /// pipeline stages. Collectives run one after the other, at the same time as
   /// kernels. Copies in one direction also run one after the other, as do
   /// kernels on the host's cores. All copies from and to files share the disk.
-  SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
+  /// With `spans`, also records when each stream is busy.
+  SequenceTime timeOf(const plan::Stage &stage, int64_t sequence,
+                      StreamSpans *spans = nullptr) const;
   /// The longest time of a message that the sequence sends.
   double transferSeconds(const plan::Sequence &sequence) const;
 
