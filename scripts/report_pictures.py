@@ -12,7 +12,6 @@ must be those of this build. The build is that of $HEDDLE_BUILD, or build/releas
 """
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -27,6 +26,7 @@ CLUSTER = os.path.join(ROOT, "examples/clusters/dgx-8x8.json")
 PLAN = ["--init", "random", "--batch", "16", "--micro-batch", "1", "--seq", "128",
         "--mesh", "pipe=4,data=2", "--zero", "1", "--threads", "1", "--march",
         "x86-64-v3"]
+DRAWINGS = ["memory", "schedule", "transfers", "mesh"]
 SOURCES = ["tables.js", "report.js", "report.css", "chart.css"]
 
 
@@ -37,36 +37,31 @@ def make_plan(folder):
     return binary
 
 
-def hash_of(binary):
-    """A hash of the plan, of the page's script and styles, and of this script."""
-    text = subprocess.run([HEDDLE, "explain", binary, "--json"], check=True,
-                          capture_output=True, text=True).stdout
-    parts = [json.loads(text)["plan"].encode()]
-    for name in SOURCES:
-        with open(os.path.join(ROOT, "tools/heddle/report", name), "rb") as file:
-            parts.append(file.read())
-    return hashlib.sha256(b"\0".join(parts)).hexdigest() + "\n"
-
-
-def drawings(binary, folder):
-    """Draws into a folder; gives the names."""
-    names = ["memory", "schedule", "transfers", "mesh"]
-    for name in names:
-        subprocess.run([HEDDLE, "explain", binary, "--cluster", CLUSTER, "--svg", name,
-                        "-o", os.path.join(folder, f"plan-{name}.svg")], check=True)
-    return [f"plan-{name}.svg" for name in names]
-
-
 def read(path):
     with open(path, "rb") as file:
         return file.read()
 
 
+def hash_of(folder):
+    """A hash of the plan, as the drawings in the folder show it, and of the page's
+    script and styles."""
+    parts = [read(os.path.join(folder, f"plan-{name}.svg")) for name in DRAWINGS]
+    parts += [read(os.path.join(ROOT, "tools/heddle/report", name)) for name in SOURCES]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest() + "\n"
+
+
+def make_drawings(binary, folder):
+    for name in DRAWINGS:
+        subprocess.run([HEDDLE, "explain", binary, "--cluster", CLUSTER, "--svg", name,
+                        "-o", os.path.join(folder, f"plan-{name}.svg")], check=True)
+
+
 def check(binary, folder):
-    stale = [name for name in drawings(binary, folder)
+    make_drawings(binary, folder)
+    stale = [name for name in (f"plan-{drawing}.svg" for drawing in DRAWINGS)
              if read(os.path.join(folder, name)) != read(os.path.join(PICTURES, name))]
     for theme in ("light", "dark"):
-        if read(os.path.join(PICTURES, f"report-{theme}.hash")).decode() != hash_of(binary):
+        if read(os.path.join(PICTURES, f"report-{theme}.hash")).decode() != hash_of(folder):
             stale.append(f"report-{theme}.png")
     for name in stale:
         print(f"docs/pictures/{name} is not what this build makes: run "
@@ -76,7 +71,7 @@ def check(binary, folder):
 
 def make(binary, folder):
     import report_page
-    drawings(binary, PICTURES)
+    make_drawings(binary, PICTURES)
     page = os.path.join(folder, "report.html")
     subprocess.run([HEDDLE, "report", binary, "--cluster", CLUSTER, "-o", page],
                    check=True)
@@ -84,7 +79,7 @@ def make(binary, folder):
         begin = os.path.join(PICTURES, f"report-{theme}")
         report_page.screenshot(page, begin + ".png", height=1500, dark=theme == "dark")
         with open(begin + ".hash", "w") as file:
-            file.write(hash_of(binary))
+            file.write(hash_of(PICTURES))
     return 0
 
 
