@@ -33,6 +33,7 @@
 #include <ctime>
 #include <optional>
 #include <random>
+#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
@@ -93,10 +94,12 @@ double peak(bool isWide) {
   return rounds * 12 * (isWide ? 32 : 16) / best / 1e9;
 }
 
-/// Memory of random numbers, aligned.
+/// Memory of random numbers, as the runtime maps it, in huge pages.
 struct Buffer {
   Buffer(int64_t elements, bool isBf16)
-      : data(std::aligned_alloc(64, (elements * 4 + 127) / 64 * 64)) {
+      : bytes((elements * 4 + hugePage) / hugePage * hugePage),
+        data(std::aligned_alloc(hugePage, bytes)) {
+    madvise(data, bytes, MADV_HUGEPAGE);
     std::mt19937 engine(1);
     std::normal_distribution<float> draw;
     for (int64_t i = 0; i < elements; ++i) {
@@ -109,7 +112,9 @@ struct Buffer {
     }
   }
   ~Buffer() { std::free(data); }
+  static constexpr int64_t hugePage = 2 << 20;
   Buffer(const Buffer &) = delete;
+  int64_t bytes;
   void *data;
 };
 
