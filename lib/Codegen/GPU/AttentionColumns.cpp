@@ -12,7 +12,8 @@
 //
 // A thread block has as many rows as without a layout. If blocks of the layout
 // are smaller, these are several rows of the layout (or columns of it, if they
-// are keys), and the list has the ranges that at least one of them sees. An
+// are keys), which AttentionOrder.cpp chooses, and the list has the ranges that
+// at least one of them sees. An
 // element of the list is the first column of a range, which is a multiple of
 // 16. Its low bits say which rows of the layout see the range. All rows of a
 // warp belong to one row of the layout. The warp multiplies whole tiles if it
@@ -37,8 +38,8 @@ namespace heddle::gpu {
 /// then lists the next ones.
 static constexpr int64_t mostListed = 1024;
 /// The bits of an element of the list that say which rows see its range.
-static constexpr int64_t rowBits = 15;
-static_assert(rowBits < warpColumns);
+static constexpr int64_t entryBits = 15;
+static_assert(entryBits < warpColumns);
 
 //===----------------------------------------------------------------------===//
 // Lists of ranges
@@ -74,85 +75,38 @@ int64_t AttentionMapper::listLength() const {
   return std::min(allRanges(), mostListed) + 2 * numRanges() + 1;
 }
 
-/// The word of the layout that has the bit for the blocks of `query` and `key`,
-/// moved so that this bit is the lowest one.
-Value AttentionMapper::layoutBits(Value head, Value query, Value key) {
-  OpBuilder &b = f.builder;
-  Value part = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
-  Value row = visible.layoutRow(head, query, part);
-  Value bit = i32.add(i32.div(key, spec.block), visible.firstKeyBlock());
-  Value at = i32.add(i32.mul(row, spec.layoutWords()), i32.div(bit, 32));
-  Value word = b.create<memref::LoadOp>(f.loc, f.argumentBuffer(op.getLayout()),
-                                        i32.toIndex(at));
-  return i32.shiftRight(word, i32.rem(bit, 32));
+/// A word of the bits of one of the thread block's rows of the layout.
+Value AttentionMapper::loadBits(int64_t row, Value word) {
+  return loadNumber(rowBits, i32.toIndex(i32.add(rowWords[row], word)));
 }
 
-Value AttentionMapper::bitIf(Value condition, int64_t bit) {
-  return i32.select(condition, i32.constant(int64_t(1) << bit),
-                    i32.constant(0));
-}
-
-/// Which of the thread block's rows of the layout see the range of keys that
-/// begins at `key`: one bit for each.
-Value AttentionMapper::rowsThatSee(Value key) {
+/// Which of the thread block's rows of the layout see the range that begins at
+/// `column`: one bit for each.
+Value AttentionMapper::rowsThatSee(Value column) {
+  Value bit = i32.add(i32.div(column, spec.block), firstBit);
+  Value word = i32.div(bit, 32), place = i32.rem(bit, 32);
   Value seen = i32.constant(0), one = i32.constant(1);
   for (int64_t i = 0; i < numLayoutRows(); ++i) {
-    Value row = i32.add(firstRow, i * spec.block);
-    bool mayNotExist = i * spec.block > 0;
-    Value bits = layoutBits(
-        headOfBlock, mayNotExist ? i32.min(row, spec.seq - 1) : row, key);
+    Value sees = i32.bitsOfBoth(i32.shiftRight(loadBits(i, word), place), one);
     if (hasRowsOfManyBlocks()) {
-      Value sees = i32.less(key, visible.endOfSome(row, spec.block));
-      if (mayNotExist)
-        sees = i32.both(sees, i32.less(row, spec.seq));
-      bits = i32.select(sees, bits, i32.constant(0));
+      Value may = i32.less(column, rowEnds[i]);
+      if (!rowBegins.empty())
+        may = i32.both(may,
+                       i32.less(rowBegins[i], i32.add(column, rangeLength())));
+      sees = i32.select(may, sees, i32.constant(0));
     }
-    seen = i32.add(seen, i32.mul(i32.bitsOfBoth(bits, one), int64_t(1) << i));
+    seen = i32.add(seen, i32.mul(sees, int64_t(1) << i));
   }
   return seen;
 }
 
-/// The bits of word `word` in the rows of the layout of this thread block:
-/// those that are set in at least one row.
+/// Bits of the thread block's rows of the layout: those of a word that are set
+/// in at least one row.
 Value AttentionMapper::anyRowOf(Value word) {
-  OpBuilder &b = f.builder;
-  Value part = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
-  Value bits;
-  for (int64_t i = 0; i < numLayoutRows(); ++i) {
-    Value query = i32.min(i32.add(firstRow, i * spec.block), spec.seq - 1);
-    Value row = visible.layoutRow(headOfBlock, query, part);
-    Value at = i32.add(i32.mul(row, spec.layoutWords()), word);
-    Value more = b.create<memref::LoadOp>(
-        f.loc, f.argumentBuffer(op.getLayout()), i32.toIndex(at));
-    bits = bits ? b.create<arith::OrIOp>(f.loc, bits, more).getResult() : more;
-  }
+  Value bits = loadBits(0, word);
+  for (int64_t i = 1; i < numLayoutRows(); ++i)
+    bits = f.builder.create<arith::OrIOp>(f.loc, bits, loadBits(i, word));
   return bits;
-}
-
-/// Which of the thread block's columns of the layout the range of queries that
-/// begins at `query` sees: one bit for each.
-Value AttentionMapper::rowsSeenBy(Value head, Value query) {
-  int64_t count = numLayoutRows();
-  Value seen = i32.constant(0), one = i32.constant(1);
-  auto keyOf = [&](int64_t i) { return i32.add(firstRow, i * spec.block); };
-  if (spec.sequenceShards == 1) {
-    // The bits are in one word, since their number divides 32 and that of the
-    // blocks before.
-    seen = i32.bitsOfBoth(layoutBits(head, query, firstRow),
-                          i32.constant((int64_t(1) << count) - 1));
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      Value bits = layoutBits(head, query, i32.min(keyOf(i), spec.seq - 1));
-      seen = i32.add(seen, i32.mul(i32.bitsOfBoth(bits, one), int64_t(1) << i));
-    }
-  }
-  if (!hasRowsOfManyBlocks())
-    return seen;
-  Value end = i32.add(query, rangeLength()), possible = i32.constant(0);
-  for (int64_t i = 0; i < count; ++i)
-    possible = i32.add(possible,
-                       bitIf(i32.less(visible.firstSeeing(keyOf(i)), end), i));
-  return i32.bitsOfBoth(seen, possible);
 }
 
 /// The index of the lowest bit that is set in `bits`, and `bits` without it.
@@ -171,6 +125,16 @@ Value AttentionMapper::ballot(Value condition) {
                                       condition);
 }
 
+Value AttentionMapper::bitsOfLowerLanes(Value lanes) {
+  OpBuilder &b = f.builder;
+  Value lower =
+      b.create<LLVM::CallIntrinsicOp>(
+           f.loc, b.getI32Type(),
+           b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"), ValueRange())
+          .getResult(0);
+  return b.create<math::CtPopOp>(f.loc, i32.bitsOfBoth(lanes, lower));
+}
+
 /// Appends to the list those of the 32 ranges from range `base` on that are
 /// between columns `begin` and `end` and seen. The list has `count` elements.
 /// Returns how many it then has.
@@ -180,24 +144,16 @@ Value AttentionMapper::listSome(Value base, Value begin, Value end,
   int64_t length = rangeLength(), last = llvm::alignDown(spec.seq - 1, length);
   Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
   Value first = i32.mul(i32.add(base, lane), length);
-  Value seen = seenBy(i32.min(i32.max(first, 0), last));
+  Value seen = rowsThatSee(i32.min(i32.max(first, 0), last));
   Value isListed = i32.both(i32.less(first, end), i32.less(zero, seen));
   isListed = i32.both(isListed, i32.atLeast(first, begin));
   Value lanes = ballot(isListed);
-  Value lower =
-      b.create<LLVM::CallIntrinsicOp>(
-           f.loc, b.getI32Type(),
-           b.getStringAttr("llvm.nvvm.read.ptx.sreg.lanemask.lt"), ValueRange())
-          .getResult(0);
-  auto numBits = [&](Value bits) -> Value {
-    return b.create<math::CtPopOp>(f.loc, bits);
-  };
-  Value at = i32.add(count, numBits(i32.bitsOfBoth(lanes, lower)));
+  Value at = i32.add(count, bitsOfLowerLanes(lanes));
   Value entry = hasRowsOfManyBlocks() ? i32.add(first, seen) : first;
   ifThen(isListed, [&] {
     b.create<memref::StoreOp>(f.loc, entry, list, i32.toIndex(at));
   });
-  return i32.add(count, numBits(lanes));
+  return i32.add(count, b.create<math::CtPopOp>(f.loc, lanes));
 }
 
 /// Lists the ranges between columns `begin` and `end` whose blocks are in words
@@ -208,7 +164,7 @@ Value AttentionMapper::listWords(Value begin, Value end) {
   int64_t ranges = spec.block / rangeLength(); // Of a block.
   Value lane = i32.rem(thread, warpSize), zero = i32.constant(0);
   auto wordOf = [&](Value block) {
-    return i32.div(i32.add(block, visible.firstKeyBlock()), 32);
+    return i32.div(i32.add(block, firstBit), 32);
   };
   Value lastWord =
       wordOf(i32.div(i32.sub(i32.max(end, 1), i32.constant(1)), spec.block));
@@ -217,7 +173,7 @@ Value AttentionMapper::listWords(Value begin, Value end) {
       i32.constant(warpSize), zero,
       [&](OpBuilder &, Location, Value chunk, ValueRange carried) {
         Value word = i32.add(chunk, lane);
-        Value bits = wordOfRows(i32.min(word, lastWord));
+        Value bits = anyRowOf(i32.min(word, lastWord));
         Value isAny = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ne,
                                               bits, zero);
         Value words =
@@ -227,8 +183,8 @@ Value AttentionMapper::listWords(Value begin, Value end) {
             ValueRange{carried[0], words},
             [&](OpBuilder &, Location, Value, ValueRange inner) {
               auto [index, rest] = takeLowestBit(inner[1]);
-              Value block = i32.sub(i32.mul(i32.add(chunk, index), 32),
-                                    visible.firstKeyBlock());
+              Value block =
+                  i32.sub(i32.mul(i32.add(chunk, index), 32), firstBit);
               auto ofWord = b.create<scf::ForOp>(
                   f.loc, zero, i32.constant(32 * ranges), i32.constant(32),
                   inner[0],
@@ -260,7 +216,7 @@ Value AttentionMapper::listRanges(Value begin, Value end) {
   Value number = i32.constant(listLength() - 1);
   ifThen(i32.less(warp, 1), [&] {
     Value total;
-    if (wordOfRows) {
+    if (orderScratch.words > 1) {
       total = listWords(begin, end);
     } else {
       auto loop = b.create<scf::ForOp>(
@@ -286,11 +242,20 @@ Value AttentionMapper::beginOfKeys() {
     Value begin = visible.beginOf(firstRow);
     return begin ? i32.floorTo(begin, columns) : i32.constant(0);
   }
-  listBegin = i32.constant(0);
-  listEnd = visible.endOfSome(firstRow, rowsOfBlock());
-  seenBy = [this](Value key) { return rowsThatSee(key); };
-  if (spec.layoutWords() > 1)
-    wordOfRows = [this](Value word) { return anyRowOf(word); };
+  Value part = op.getPart() ? f.argumentScalar(op.getPart()) : Value();
+  rowBits = f.argumentBuffer(op.getLayout());
+  firstBit = visible.firstKeyBlock();
+  listBegin = listEnd = i32.constant(0);
+  int64_t rows = std::min(spec.block, rowsOfBlock());
+  for (Value first : firstRows) {
+    Value row =
+        visible.layoutRow(headOfBlock, i32.min(first, spec.seq - 1), part);
+    rowWords.push_back(i32.mul(row, spec.layoutWords()));
+    rowEnds.push_back(i32.select(i32.less(first, spec.seq),
+                                 visible.endOfSome(first, rows),
+                                 i32.constant(0)));
+    listEnd = i32.max(listEnd, rowEnds.back());
+  }
   if (!isListedInParts())
     listed = listRanges(listBegin, listEnd);
   return i32.constant(0);
@@ -301,12 +266,25 @@ Value AttentionMapper::endOfKeys() {
 }
 
 Value AttentionMapper::beginOfQueries(Value head) {
-  Value begin = visible.firstSeeing(firstRow);
   if (!spec.block)
-    return i32.floorTo(begin, columns);
-  listBegin = i32.floorTo(begin, rangeLength());
+    return i32.floorTo(visible.firstSeeing(firstRow), columns);
+  const OrderScratch &at = orderScratch;
+  rowBits = numbersAt(at.columnBits, at.tables * at.blocks * at.words);
+  firstBit = i32.constant(0);
   listEnd = i32.constant(spec.seq);
-  seenBy = [this, head](Value query) { return rowsSeenBy(head, query); };
+  rowWords.clear();
+  rowBegins.clear();
+  for (Value first : firstRows) {
+    Value row = i32.min(i32.div(first, spec.block), at.blocks - 1);
+    if (spec.layouts > 1)
+      row = i32.add(row, i32.mul(head, at.blocks));
+    rowWords.push_back(i32.mul(row, at.words));
+    rowBegins.push_back(visible.firstSeeing(first));
+    listBegin = rowBegins.size() == 1 ? rowBegins.back()
+                                      : i32.min(listBegin, rowBegins.back());
+  }
+  rowEnds.assign(firstRows.size(), listEnd);
+  listBegin = i32.floorTo(listBegin, rangeLength());
   if (!isListedInParts())
     listed = listRanges(listBegin, listEnd);
   return i32.constant(0);
@@ -341,7 +319,7 @@ AttentionMapper::Values AttentionMapper::entriesAt(Value place) {
 
 /// The first column of a range.
 Value AttentionMapper::firstOf(Value entry) {
-  return hasRowsOfManyBlocks() ? i32.bitsOfBoth(entry, i32.constant(~rowBits))
+  return hasRowsOfManyBlocks() ? i32.bitsOfBoth(entry, i32.constant(~entryBits))
                                : entry;
 }
 
@@ -426,14 +404,21 @@ AttentionMapper::Values AttentionMapper::computeSeen(Value place, Value stage,
                                                      Compute compute) {
   OpBuilder &b = f.builder;
   Value row = i32.div(warp, spec.block / warpRows);
-  Value seen = i32.constant(0);
-  for (auto [range, entry] : llvm::enumerate(entriesAt(place))) {
-    Value bit = i32.bitsOfBoth(i32.shiftRight(entry, row), i32.constant(1));
-    seen = i32.add(seen, i32.mul(bit, int64_t(1) << range));
-  }
-  int64_t all = (int64_t(1) << numRanges()) - 1;
+  Values entries = entriesAt(place);
+  Value byAll = entries.front();
+  for (Value entry : llvm::drop_begin(entries))
+    byAll = i32.bitsOfBoth(byAll, entry);
+  Value seesAll = i32.bitsOfBoth(i32.shiftRight(byAll, row), i32.constant(1));
+  auto seenOf = [&] {
+    Value seen = i32.constant(0);
+    for (auto [range, entry] : llvm::enumerate(entries)) {
+      Value bit = i32.bitsOfBoth(i32.shiftRight(entry, row), i32.constant(1));
+      seen = i32.add(seen, i32.mul(bit, int64_t(1) << range));
+    }
+    return seen;
+  };
   auto branch = b.create<scf::IfOp>(
-      f.loc, i32.atLeast(seen, i32.constant(all)),
+      f.loc, i32.atLeast(seesAll, i32.constant(1)),
       [&](OpBuilder &, Location loc) {
         b.create<scf::YieldOp>(
             loc, compute({tileAt(place), columns, stage, Value()}, carried));
@@ -442,7 +427,7 @@ AttentionMapper::Values AttentionMapper::computeSeen(Value place, Value stage,
         b.create<scf::YieldOp>(
             loc, numRanges() == 1
                      ? Values(carried.begin(), carried.end())
-                     : computeRanges(place, stage, seen, carried, compute));
+                     : computeRanges(place, stage, seenOf(), carried, compute));
       });
   return Values(branch.getResults().begin(), branch.getResults().end());
 }

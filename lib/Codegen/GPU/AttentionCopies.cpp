@@ -137,11 +137,19 @@ bool AttentionMapper::copyInSteps(const SharedRows &to, int64_t count,
   Value target = i32.toIndex(i32.add(to.firstRow, inTile));
   Value targetColumn = i32.toIndex(column);
   column = i32.add(column, feature);
-  // The number of rows that exist from the thread's first row on.
-  Value rest = i32.sub(i32.sub(from.limit, first), inTile);
+  // The end of the rows that exist, counted from the thread's first row on.
+  Value end = i32.sub(from.limit, inTile);
   if (tiles->width() != spec.headDim)
-    rest = i32.select(i32.less(column, spec.headDim), rest, i32.constant(0));
-  Value source = indexOf(from.heads, from.head, i32.add(first, inTile), column);
+    end = i32.select(i32.less(column, spec.headDim), end, i32.constant(0));
+  // What depends on `first` is added last, since the rest is the same for all
+  // ranges and tiles. The offset of the heads is a distance, so that keys and
+  // values have one pointer.
+  Value position = i32.add(i32.mul(batch, spec.seq), inTile);
+  Value inRow = i32.add(i32.mul(from.head, spec.headDim), column);
+  Value own =
+      wide.add(wide.mul(wide.from(position), from.heads.row), wide.from(inRow));
+  Value source =
+      wide.toIndex(wide.add(wide.mul(wide.from(first), from.heads.row), own));
   // With a pointer to the first element, distances are immediate operands.
   auto type = cast<MemRefType>(from.heads.memory.getType());
   type = MemRefType::get(
@@ -153,10 +161,11 @@ bool AttentionMapper::copyInSteps(const SharedRows &to, int64_t count,
       ArrayRef<OpFoldResult>(OpFoldResult(f.constant(1))),
       ArrayRef<OpFoldResult>(OpFoldResult(b.getIndexAttr(1))));
   for (int64_t row = 0; row < count; row += step) {
-    Value isIn = i32.less(i32.constant(row), rest);
+    Value isIn = i32.less(i32.add(first, row), end);
     Value elements = index.select(isIn, f.constant(width), f.constant(0));
     copyElements(to.memory, {index.add(target, row), targetColumn}, memory,
-                 f.constant(row * from.heads.row), width, elements);
+                 f.constant(row * from.heads.row + from.heads.offset), width,
+                 elements);
   }
   return true;
 }

@@ -74,6 +74,7 @@ AttentionMapper::AttentionMapper(planir::KernelOp kernel,
               op.getSequenceShard() ? f.argumentScalar(op.getSequenceShard())
                                     : Value(),
               op.getRingStep() ? f.argumentScalar(op.getRingStep()) : Value()),
+      orderScratch(spec, isa<nn::AttentionGradOp>(op)),
       slices(llvm::divideCeil(spec.headDim, sliceWidth(spec.headDim))) {}
 
 /// The rows of a block are the queries or keys for which it computes results.
@@ -136,15 +137,17 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     firstFeature = i32.mul(i32.rem(headOfBlock, slices), tiles->width());
     headOfBlock = i32.div(headOfBlock, slices);
   }
-  // Block 0 computes the last rows of a head. With a causal mask the queries of
-  // the last rows see the most keys, so that the block with the longest loop
-  // starts first. With a layout, the rows with the longest loops are often the
-  // first ones, of global tokens, which see and are seen by all others.
-  Value block = i32.from(f.blockId(mlir::gpu::Dimension::x));
-  if (!spec.block || (spec.causal && !needs.rowsAreKeys))
+  if (spec.block) {
+    placeRows(needs.rowsAreKeys);
+  } else {
+    Value block = i32.from(f.blockId(mlir::gpu::Dimension::x));
+    // Block 0 computes the last rows of a head. With a causal mask the queries
+    // of the last rows see the most keys, so that the block with the longest
+    // loop starts first.
     block = i32.sub(i32.constant(rowBlocks() - 1), block);
-  firstRow = i32.mul(block, rowsOfBlock());
-  firstOfWarp = i32.add(firstRow, i32.mul(warp, warpRows));
+    firstRow = i32.mul(block, rowsOfBlock());
+    firstOfWarp = i32.add(firstRow, i32.mul(warp, warpRows));
+  }
   sharedMemory = f.builder.create<mlir::gpu::DynamicSharedMemoryOp>(
       f.loc, MemRefType::get({ShapedType::kDynamic}, f.builder.getI8Type(),
                              MemRefLayoutAttrInterface(),
@@ -159,6 +162,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
 }
 
 int64_t AttentionMapper::rowBlocks() const {
+  // Any of a layout's blocks may be in any place, so that all count as whole.
+  if (spec.block)
+    return llvm::divideCeil(orderScratch.blocks * spec.block, rowsOfBlock());
   return llvm::divideCeil(spec.seq, rowsOfBlock());
 }
 
@@ -300,7 +306,7 @@ void AttentionMapper::hideTooOldKeys(WarpTile &tile, const ColumnTile &keys) {
   // The keys that the block's last query sees begin later than those of its
   // other queries. If even the last query sees all keys of the tile, no element
   // is masked.
-  Value last = i32.add(firstRow, rowsOfBlock() - 1);
+  Value last = i32.add(firstMasked(), rowsMasked() - 1);
   Value isFull =
       i32.less(visible.beginOf(last), i32.add(keys.ranges.firsts.front(), 1));
   hide(tile, keys, isFull, begins, /*below=*/false);

@@ -15,7 +15,8 @@
 // blocks of columns begin that some of its rows see. A tile of columns then
 // holds one or more ranges of this list, so that it is as large as without a
 // layout. If blocks are small, a thread block has rows of several of them, and
-// a warp leaves out the ranges that only other rows see.
+// a warp leaves out the ranges that only other rows see. These blocks are
+// adjacent in an order that the first launch finds, not in the sequence.
 //
 // If registers cannot hold the sums of all features of a head, the features are
 // divided into slices, and each block computes one slice of the results. For
@@ -69,6 +70,25 @@ struct HeadRows {
   mlir::Value head;
   RowRanges rows;
   mlir::Value limit;
+};
+
+/// What the scratch memory of an attention's kernel holds, as offsets in bytes:
+/// for the gradient, from offset 0 on, one f32 for each query, and with a
+/// layout what its first launch finds (AttentionOrder.cpp).
+struct OrderScratch {
+  OrderScratch(const codegen::AttentionSpec &spec, bool isGradient);
+
+  int64_t allTables() const { return tables + keyTables; }
+
+  int64_t bytes = 0; ///< Of all.
+  int64_t blocks = 0,
+          words = 0; ///< Blocks of the rank, and words of their bits.
+  /// Tables are of blocks of queries, for each layout of the rank's heads, and
+  /// then of blocks of keys. Each has room for `padded` blocks.
+  int64_t tables = 0, keyTables = 0, padded = 0;
+  int64_t order = 0;      ///< The blocks of each table in their order.
+  int64_t classes = 0;    ///< The class of each block.
+  int64_t columnBits = 0; ///< For each block of keys the bits of the queries.
 };
 
 /// Returns 2^t in f32, for results that are rounded to `type`. The exponent t
@@ -173,6 +193,18 @@ protected:
   bool hasRowsOfManyBlocks() const {
     return spec.block && rowsOfBlock() > spec.block;
   }
+  /// The rows of this thread block.
+  RowRanges ownRows() const {
+    return spec.block ? RowRanges(firstRows) : RowRanges(firstRow);
+  }
+  /// With a layout: finds `firstOfWarp`. If it is found again after the loop,
+  /// it needs no register within.
+  void placeWarp();
+  Value ballot(Value condition);
+  /// How many of the bits of `lanes` are of lower lanes than this one.
+  Value bitsOfLowerLanes(Value lanes);
+  /// Numbers (i32) in scratch memory.
+  Value numbersAt(int64_t offset, int64_t count);
   /// The rows that are masked together: those of the warp if warps see
   /// different columns, else those of the thread block.
   Value firstMasked() const {
@@ -261,7 +293,11 @@ protected:
   int64_t warps = 0;
   int64_t columns = 0; ///< Columns of a tile of them.
   bool keepsLeft = false;
+  OrderScratch orderScratch;
   Value thread, warp, batch, headOfBlock, firstRow; ///< i32
+  /// With a layout: the first rows of the blocks that a thread block has rows
+  /// of, or the first row of its part of one.
+  Values firstRows;
   Value firstOfWarp;                                ///< First row of the warp.
   int64_t slices = 1;
   Value firstFeature; ///< First feature of the block's slice.
@@ -288,13 +324,12 @@ private:
   Value firstOf(Value entry);
   RowRanges tileAt(Value place);
   Value columnAt(const ColumnTile &tileColumns, Value lane, int64_t offset);
-  Value layoutBits(Value head, Value query, Value key);
-  Value bitIf(Value condition, int64_t bit);
-  Value rowsThatSee(Value key);
-  Value rowsSeenBy(Value head, Value query);
+  Value blockInOrder(Value place);
+  void placeRows(bool areKeys);
+  Value loadBits(int64_t row, Value word);
+  Value rowsThatSee(Value column);
   Value anyRowOf(Value word);
   std::pair<Value, Value> takeLowestBit(Value bits);
-  Value ballot(Value condition);
   Value listSome(Value base, Value begin, Value end, Value count);
   Value listWords(Value begin, Value end);
   Value listRanges(Value begin, Value end);
@@ -319,19 +354,31 @@ private:
 
   Value sharedMemory;
   Value rowSlices, columnSlices; ///< Two buffers of each.
+  /// With a layout: where this thread block's table begins in the order.
+  Value tableBegin;
   /// With a layout: the list of ranges in workgroup memory, and how many there
-  /// are; the columns that are listed, and which rows of the thread block see
-  /// the range that begins at a column.
+  /// are; the columns that are listed.
   Value list, listed, listBegin, listEnd;
-  std::function<Value(Value first)> seenBy;
-  /// If words of the layout are looked at first: the bits of one that any row
-  /// of the thread block has.
-  std::function<Value(Value word)> wordOfRows;
+  /// The bits of the thread block's rows of the layout: for each row the index
+  /// of its first word in `rowBits`, and the bit of the rank's first column.
+  /// If the rows are keys, these are columns of the layout.
+  Value rowBits, firstBit;
+  Values rowWords;
+  /// For each row of the layout: the end of the columns that it may see.
+  Values rowEnds;
+  /// If the rows are keys: the first column that each may see.
+  Values rowBegins;
   int64_t sharedBytes = 0;
   mlir::SmallVector<std::pair<Value, Value>> roundKeys;
   Value step, stream, firstRandom;
 };
 
+/// Maps the launch that sorts the rows of attention with a layout. It has to
+/// run before the others.
+MappedLaunch mapAttentionOrder(planir::KernelOp kernel,
+                               mlir::gpu::GPUModuleOp module,
+                               nn::AttentionOpInterface op,
+                               const FrameOptions &options);
 /// Maps nn.attention_grad, for `mapAttention`.
 MappedKernel mapAttentionGrad(planir::KernelOp kernel,
                               mlir::gpu::GPUModuleOp module,

@@ -107,7 +107,7 @@ MappedLaunch ForwardMapper::emit() {
 
   Value zero = i32.constant(0);
   if (!isSliced())
-    copyRows({queryTile, zero}, rowsOfBlock(), headRows(0, firstRow), zero);
+    copyRows({queryTile, zero}, rowsOfBlock(), headRows(0, ownRows()), zero);
   commitCopies();
   auto copy = [&](const RowRanges &tile, Value stage) {
     copyColumns(tile, stage);
@@ -133,6 +133,8 @@ MappedLaunch ForwardMapper::emit() {
                             addColumns(queries, tile, state);
                             return state.flat();
                           }));
+  if (spec.block)
+    placeWarp();
   store(state);
   return finish(spec.heads);
 }
@@ -160,7 +162,7 @@ void ForwardMapper::addColumns(const LeftRows &queries, const ColumnTile &tile,
                                State &state) {
   WarpTile scores =
       isSliced()
-          ? multiplySlices(headRows(0, firstRow), headRows(1, tile.ranges))
+          ? multiplySlices(headRows(0, ownRows()), headRows(1, tile.ranges))
           : tiles->multiply(queries, columnsOf(keys, tile), tile.count);
   if (!isScaledLast())
     for (Value &score : scores.elements)
@@ -249,6 +251,13 @@ static MappedKernel mapForward(planir::KernelOp kernel,
   FrameOptions options;
   options.flat = true;
   MappedKernel mapped;
+  codegen::AttentionSpec spec(op);
+  mapped.scratchBytes = options.scratchBytes =
+      OrderScratch(spec, /*isGradient=*/false).bytes;
+  if (spec.block) {
+    mapped.launches.push_back(mapAttentionOrder(kernel, module, op, options));
+    options.suffix = "_queries";
+  }
   mapped.launches.push_back(ForwardMapper(kernel, module, op, options).emit());
   return mapped;
 }

@@ -16,8 +16,9 @@
 //   second: dV = (M P)^T dO,  dK = dS^T Q scale
 //
 // M is the mask of dropout, with its scale; 1 without dropout. The first launch
-// stores delta for the second. With a soft cap, dS is also multiplied by the
-// derivative of the cap.
+// stores delta for the second. With a layout, another launch before them sorts
+// the blocks of queries and of keys. With a soft cap, dS is also multiplied by
+// the derivative of the cap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -89,9 +90,12 @@ public:
   MappedLaunch emit();
 
 private:
-  Value deltaOf(Value row);
+  void loadStatistics(Value grads);
+  Value deltaOf(int64_t rowOfThread, Value row, Value own, Value grads);
 
   Value keys, values;
+  /// For each query of the thread: end of the keys it sees, lse and delta.
+  Values ends, lses, deltas;
 };
 
 /// The second launch: computes the gradients of the keys and values.
@@ -102,7 +106,7 @@ public:
 
 private:
   Values queriesOf(Value head, Values sums);
-  HeadRows ownRows(int64_t tensor);
+  HeadRows ownHeadRows(int64_t tensor);
   HeadRows otherRows(const Heads &heads, Value head, const RowRanges &rows);
   void addQueries(Value head, const ColumnTile &tile, WarpTile &gradKeys,
                   WarpTile &gradValues);
@@ -175,7 +179,7 @@ void GradMapper::hideTooNewQueries(WarpTile &weights,
   // Each key has a last query that sees it. This query is earlier for an
   // earlier key. If the tile's last query sees even the first key of this
   // thread block, no element is masked.
-  Value isFull = i32.less(lastOf(queries), visible.endSeeing(firstRow));
+  Value isFull = i32.less(lastOf(queries), visible.endSeeing(firstMasked()));
   hide(weights, queries, isFull, ends, /*below=*/true);
 }
 
@@ -196,8 +200,8 @@ MappedLaunch QueriesMapper::emit() {
     prepareRandom(headOfBlock);
 
   Value zero = i32.constant(0), all = i32.constant(spec.seq);
-  HeadRows queryRows = {qkv[0], headOfBlock, firstRow, all};
-  HeadRows gradRows = {gradOutput, headOfBlock, firstRow, all};
+  HeadRows queryRows = {qkv[0], headOfBlock, ownRows(), all};
+  HeadRows gradRows = {gradOutput, headOfBlock, ownRows(), all};
   if (!isSliced()) {
     copyRows({queryTile, zero}, rowsOfBlock(), queryRows, zero);
     copyRows({gradTile, zero}, rowsOfBlock(), gradRows, zero);
@@ -215,16 +219,14 @@ MappedLaunch QueriesMapper::emit() {
   Value begin = beginOfKeys();
   beginColumns(begin, copy);
 
-  Values ends, lses, deltas;
-  for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
-    // A block may have rows after the last query. They load the values of the
-    // last query, and their results are not stored.
-    Value row = i32.min(i32.add(firstOfWarp, tiles->row(i)), spec.seq - 1);
-    ends.push_back(visible.endOf(row));
-    lses.push_back(loadNumber(lse, numberIndex(headOfBlock, row)));
-    deltas.push_back(deltaOf(row));
-  }
+  // Where rows see few columns, it is worth it to wait for the tile of dO, and
+  // not to read these rows twice.
+  bool hasTile = spec.block && !isSliced();
+  if (!hasTile)
+    loadStatistics({});
   waitForCopies(1);
+  if (hasTile)
+    loadStatistics(gradTile);
   Value warpRow = i32.mul(warp, warpRows);
   LeftRows queries, grads;
   if (!isSliced()) {
@@ -254,23 +256,49 @@ MappedLaunch QueriesMapper::emit() {
                                      : columnsOf(keys, tile));
         return sums.elements;
       });
+  if (spec.block)
+    placeWarp();
   Values factors(sums.rows, constant(spec.scale));
   storeRows(sums, factors, gradQkv[0], headOfBlock, queryTile);
   return finish(spec.heads);
 }
 
+/// Loads or computes what a thread needs of its queries. `grads` is the tile of
+/// dO, or null.
+void QueriesMapper::loadStatistics(Value grads) {
+  for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
+    // A block may have rows after the last query. They load the values of the
+    // last query, and their results are not stored.
+    Value own = i32.add(firstOfWarp, tiles->row(i));
+    Value row = i32.min(own, spec.seq - 1);
+    ends.push_back(visible.endOf(row));
+    lses.push_back(loadNumber(lse, numberIndex(headOfBlock, row)));
+    deltas.push_back(deltaOf(i, row, own, grads));
+  }
+}
+
 /// Returns the row sum of O dO, and stores it in scratch memory for the second
-/// launch. The lanes that share the row add their partial sums.
-Value QueriesMapper::deltaOf(Value row) {
+/// launch. The lanes that share the row add their partial sums. `row` is `own`,
+/// or the last query if there is no query `own`. The thread's row `rowOfThread`
+/// of dO is in the tile `grads`, if there is one.
+Value QueriesMapper::deltaOf(int64_t rowOfThread, Value row, Value own,
+                             Value grads) {
   OpBuilder &b = f.builder;
   Heads output = queryHeads(f.argumentBuffer(gradient.getForward()));
   int64_t width = tiles->chunk(), lanes = tiles->lanesOfRow();
   while (spec.headDim % width)
     width /= 2;
-  auto load = [&](const Heads &heads, Value column) {
-    Value index = indexOf(heads, headOfBlock, row, column);
+  auto load = [&](const Heads &heads, Value column, Value tile) {
     auto type = VectorType::get({width}, spec.elementType);
-    Value vector = b.create<vector::LoadOp>(f.loc, type, heads.memory, index);
+    Value vector;
+    if (tile) {
+      Value at = i32.add(i32.mul(warp, warpRows), tiles->row(rowOfThread));
+      vector = b.create<vector::LoadOp>(
+          f.loc, type, tile, ValueRange{i32.toIndex(at), i32.toIndex(column)});
+    } else {
+      Value index = indexOf(heads, headOfBlock, row, column);
+      vector = b.create<vector::LoadOp>(f.loc, type, heads.memory, index);
+    }
     auto wideType = VectorType::get({width}, b.getF32Type());
     return type == wideType
                ? vector
@@ -281,7 +309,8 @@ Value QueriesMapper::deltaOf(Value row) {
       f.loc, i32.mul(laneOfRow, width), i32.constant(spec.headDim),
       i32.constant(lanes * width), ValueRange{constant(0.0)},
       [&](OpBuilder &, Location, Value column, ValueRange carried) {
-        Value left = load(output, column), right = load(gradOutput, column);
+        Value left = load(output, column, {});
+        Value right = load(gradOutput, column, grads);
         Value sum = carried[0];
         for (int64_t i = 0; i < width; ++i)
           sum = b.create<math::FmaOp>(
@@ -293,7 +322,11 @@ Value QueriesMapper::deltaOf(Value row) {
                                [&](Value a, Value b) { return addF(a, b); });
   // All lanes that share a row store the same value, so that the store needs no
   // condition on the lane.
-  ifThen(isFirstSlice(), [&] {
+  Value stores = isFirstSlice();
+  // With a layout, another thread block may have the last query.
+  if (spec.block)
+    stores = i32.both(stores, i32.less(own, spec.seq));
+  ifThen(stores, [&] {
     b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
   });
   return sum;
@@ -317,8 +350,8 @@ MappedLaunch KeysMapper::emit() {
 
   Value zero = i32.constant(0);
   if (!isSliced()) {
-    copyRows({keyTile, zero}, rowsOfBlock(), ownRows(1), zero);
-    copyRows({valueTile, zero}, rowsOfBlock(), ownRows(2), zero);
+    copyRows({keyTile, zero}, rowsOfBlock(), ownHeadRows(1), zero);
+    copyRows({valueTile, zero}, rowsOfBlock(), ownHeadRows(2), zero);
     commitCopies();
     waitForCopies(0);
     Value warpRow = i32.mul(warp, warpRows);
@@ -343,6 +376,8 @@ MappedLaunch KeysMapper::emit() {
   ValueRange results = loop.getResults();
   gradKeys.elements = Values(results.take_front(count));
   gradValues.elements = Values(results.drop_front(count));
+  if (spec.block)
+    placeWarp();
   Values scales(gradKeys.rows, constant(spec.scale));
   storeRows(gradKeys, scales, gradQkv[1], headOfBlock, keyTile);
   Values ones(gradKeys.rows, constant(1.0));
@@ -352,8 +387,8 @@ MappedLaunch KeysMapper::emit() {
 
 /// The rows of keys (`tensor` 1) or values (2) for which this block computes
 /// gradients.
-HeadRows KeysMapper::ownRows(int64_t tensor) {
-  return {qkv[tensor], headOfBlock, firstRow, visible.count()};
+HeadRows KeysMapper::ownHeadRows(int64_t tensor) {
+  return {qkv[tensor], headOfBlock, ownRows(), visible.count()};
 }
 
 /// Rows of queries, or of the gradients of attention's outputs, over which this
@@ -402,8 +437,8 @@ void KeysMapper::addQueries(Value head, const ColumnTile &tile,
   HeadRows ofGrads = otherRows(gradOutput, head, tile.ranges);
   WarpTile weights, scores;
   if (isSliced()) {
-    weights = multiplySlices(ownRows(1), ofQueries);
-    scores = multiplySlices(ownRows(2), ofGrads);
+    weights = multiplySlices(ownHeadRows(1), ofQueries);
+    scores = multiplySlices(ownHeadRows(2), ofGrads);
   } else {
     weights = tiles->multiply(keys, columnsOf(queries, tile), tile.count);
     scores = tiles->multiply(values, columnsOf(grads, tile), tile.count);
@@ -437,11 +472,15 @@ MappedKernel mapAttentionGrad(planir::KernelOp kernel,
                               mlir::gpu::GPUModuleOp module,
                               nn::AttentionGradOp op) {
   MappedKernel mapped;
-  mapped.scratchBytes =
-      dist::byteSize(cast<RankedTensorType>(op.getLse().getType()));
+  codegen::AttentionSpec spec(op);
   FrameOptions options;
   options.flat = true;
-  options.scratchBytes = mapped.scratchBytes;
+  options.scratchBytes = mapped.scratchBytes =
+      OrderScratch(spec, /*isGradient=*/true).bytes;
+  if (spec.block) {
+    mapped.launches.push_back(mapAttentionOrder(kernel, module, op, options));
+    options.suffix = "_queries";
+  }
   mapped.launches.push_back(QueriesMapper(kernel, module, op, options).emit());
   options.suffix = "_keys";
   mapped.launches.push_back(KeysMapper(kernel, module, op, options).emit());

@@ -55,10 +55,26 @@ plan.kernel @gradient(%g: tensor<1x32x10xf32>, %q: tensor<1x32x10xf32>, %k: tens
 // A layout of blocks of 32: four warps have the queries of two blocks. The
 // first warp lists in workgroup memory the blocks of keys that one of the two
 // sees. A tile of 64 keys holds two of them. A warp that does not see both
-// multiplies those that it sees, one at a time.
+// multiplies those that it sees, one at a time. Which blocks of queries a thread
+// block has, the first launch says, which sorts them.
 // CHECK-LABEL: gpu.func @layout(
+// CHECK-SAME:    %[[BITS:[a-z0-9]+]]: memref<8xi32>
+// CHECK-SAME:    %[[SCRATCH:[a-z0-9]+]]: memref<64xi8>
+// CHECK-SAME:    known_grid_size = array<i32: 1, 1, 1>
+// CHECK:         memref.view %[[SCRATCH]]
+// CHECK:         memref.load %[[BITS]]
+// CHECK:         math.ctpop
+// CHECK:         gpu.shuffle xor
+// CHECK:         math.ctlz
+// CHECK:         gpu.barrier
+// CHECK:         nvvm.vote.ballot.sync
+// CHECK:         memref.store
+// CHECK-LABEL: gpu.func @layout_queries(
+// CHECK-SAME:    %[[SCRATCH:[a-z0-9]+]]: memref<64xi8>
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
 // CHECK-SAME:    known_grid_size = array<i32: 4, 2, 2>
+// CHECK:         %[[ORDER:.*]] = memref.view %[[SCRATCH]]
+// CHECK:         memref.load %[[ORDER]]
 // CHECK:         %[[LIST:.*]] = memref.view {{.*}} to memref<13xi32, #gpu.address_space<workgroup>>
 // CHECK:         scf.if
 // CHECK:           scf.for
@@ -82,4 +98,25 @@ plan.kernel @layout(%x: tensor<2x256x384xbf16>, %layout: tensor<1x8x1xi32>)
       {heads = #nn.heads<2, scale = 0.125>, mask = #nn.mask<full, block = 32, density = 0.5>}
       : (tensor<2x256x384xbf16>, tensor<1x8x1xi32>) -> (tensor<2x256x128xbf16>, tensor<2x2x256xf32>)
   plan.yield %y, %lse : tensor<2x256x128xbf16>, tensor<2x2x256xf32>
+}
+
+// The gradient's first launch sorts the blocks of queries and those of keys, and
+// transposes the layout: block of keys by block of keys, the bits of queries.
+// CHECK-LABEL: gpu.func @layout_gradient(
+// CHECK-SAME:    known_grid_size = array<i32: 2, 1, 1>
+// CHECK:         scf.if
+// CHECK-COUNT-32:  nvvm.vote.ballot.sync
+// CHECK:           memref.store
+// CHECK:         gpu.barrier
+// CHECK:         math.ctpop
+// CHECK-LABEL: gpu.func @layout_gradient_queries(
+// CHECK-LABEL: gpu.func @layout_gradient_keys(
+plan.kernel @layout_gradient(%g: tensor<2x256x128xbf16>, %x: tensor<2x256x384xbf16>, %y: tensor<2x256x128xbf16>,
+                             %lse: tensor<2x2x256xf32>, %layout: tensor<1x8x1xi32>) -> tensor<2x256x384xbf16>
+    attributes {generator = #plan.generator<attention>, ties = array<i64: -1>} {
+  %d = nn.attention_grad %g, %x forward %y lse %lse layout %layout
+      {heads = #nn.heads<2, scale = 0.125>, mask = #nn.mask<full, block = 32, density = 0.5>}
+      : (tensor<2x256x128xbf16>, tensor<2x256x384xbf16>, tensor<2x256x128xbf16>, tensor<2x2x256xf32>,
+         tensor<1x8x1xi32>) -> tensor<2x256x384xbf16>
+  plan.yield %d : tensor<2x256x384xbf16>
 }

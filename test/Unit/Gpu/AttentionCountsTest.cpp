@@ -8,6 +8,7 @@
 
 #include "AttentionTexts.h"
 #include "GpuKernel.h"
+#include "heddle/AttentionLayout/AttentionLayout.h"
 #include "gtest/gtest.h"
 
 using namespace heddle;
@@ -15,13 +16,13 @@ using namespace heddle::test;
 
 namespace {
 
-/// A thread block of a launch, of two sequences with two heads of 64. `place`
-/// is where it is in the grid, from 0, the first block, to 1, the last one.
-/// `layout` is repeated in the words of the layout.
+/// Thread blocks of a launch, of two sequences with two heads of 64. `places`
+/// are where they are in the grid, from 0, the first one, to 1, the last one.
+/// `layout` has the words of the layout.
 emulator::Counters count(const AttentionForm &form, bool isGradient,
                          unsigned launch,
                          const std::vector<uint32_t> &layout = {},
-                         double place = 0) {
+                         const std::vector<double> &places = {0}) {
   KernelCheck check = attentionCheck(form, isGradient, 0);
   int64_t row = 2 * form.seq * 128 * 4, lse = 2 * 2 * form.seq * 4;
   std::vector<int64_t> bytes = {3 * row};
@@ -35,8 +36,10 @@ emulator::Counters count(const AttentionForm &form, bool isGradient,
   bytes.push_back(isGradient ? 3 * row : row);
   if (!isGradient)
     bytes.push_back(lse);
-  return countBlocks(check.text, bytes, {place}, launch, "ieee", filled,
-                     layout);
+  // The first launch with a layout sorts its rows.
+  unsigned before = form.block ? 1 : 0;
+  return countBlocks(check.text, bytes, places, launch + before, "ieee", filled,
+                     layout, before);
 }
 
 AttentionForm packedForm(const char *type, int64_t seq) {
@@ -69,21 +72,21 @@ TEST_P(GpuAttentionCounts, OfOneBlock) {
   EXPECT_LE(others, !isNarrow ? 0.65 : pass == 0 ? 5.3 : 3.3);
 }
 
-/// What a thread block does with a layout, in relation to one without a layout
-/// and 512 columns: for as many scores as the layout lets its rows see.
+/// What thread blocks of 64 rows do with a layout, for each score that it lets
+/// queries see, in relation to the same of a thread block without a layout and
+/// 512 columns.
 class LayoutCosts {
 public:
   LayoutCosts(const AttentionForm &form, int pass)
-      : form(form), pass(pass),
+      : form(form), bits(1, form.layoutShape()[1]), pass(pass),
         dense(count(packedForm(form.type.c_str(), 512), pass > 0, pass == 2)) {}
 
-  /// Counts the thread block of 64 rows from row `first` on, of which `scores`
-  /// are seen on average.
-  void run(const std::vector<uint32_t> &words, int64_t first, double scores) {
-    int64_t blocks = form.seq / 64 * 4; // Of two heads and two sequences.
-    sparse = count(form, pass > 0, pass == 2, words,
-                   (first / 64 + 0.5) / static_cast<double>(blocks - 1));
-    share = scores / 512;
+  /// Counts the first thread block, of which each row sees `columns`.
+  void runFirst(double columns) { run(1, columns / 512); }
+  /// Counts all thread blocks of a head.
+  void runAll() {
+    auto scores = static_cast<double>(bits.count(0) * form.block * form.block);
+    run(form.seq / 64, scores / (64 * 512));
   }
   double ratio(double here, double there) const {
     return here / (share * there);
@@ -99,9 +102,22 @@ public:
   }
 
   AttentionForm form;
+  plan::LayoutBits bits;
   int pass;
   emulator::Counters dense, sparse;
   double share = 0;
+
+private:
+  void run(int64_t threadBlocks, double ofDense) {
+    share = ofDense;
+    auto all = static_cast<double>(form.seq / 64 * 4 - 1); // Without the last.
+    std::vector<double> places;
+    for (int64_t block = 0; block < threadBlocks; ++block)
+      places.push_back((static_cast<double>(block) + 0.5) / all);
+    const std::vector<int32_t> &words = bits.words();
+    sparse =
+        count(form, pass > 0, pass == 2, {words.begin(), words.end()}, places);
+  }
 };
 
 /// All rows see the same 512 of 1024 columns.
@@ -112,68 +128,92 @@ TEST_P(GpuAttentionCounts, OfLayouts) {
   for (int64_t block : {16, 32, 64, 128}) {
     AttentionForm form = packedForm(type, 1024);
     form.block = block;
-    // The odd blocks of keys, or all keys of the odd blocks of queries.
-    std::vector<uint32_t> words = {0xaaaaaaaa};
-    if (pass == 2) {
-      words.assign(form.layoutShape()[2], 0);
-      words.resize(2 * words.size(), 0xffffffff);
-    }
     LayoutCosts costs(form, pass);
-    costs.run(words, 0, 512);
-    std::string name = std::to_string(block);
-    RecordProperty("instructions" + name, std::to_string(costs.instructions()));
-    RecordProperty("sectors" + name, std::to_string(costs.sectors()));
-    EXPECT_LE(costs.instructions(), block < 64 ? 1.15 : 1.03) << name;
-    EXPECT_LE(costs.sectors(), 1.02) << name;
-    EXPECT_LE(costs.products(), 1.001) << name;
+    // The odd blocks of keys, or all keys of the odd blocks of queries.
+    for (int64_t row = 0; row < costs.bits.blocks(); ++row)
+      for (int64_t column = 0; column < costs.bits.blocks(); ++column)
+        costs.bits.set(0, row, column, (pass == 2 ? row : column) % 2);
+    costs.runFirst(512);
+    RecordProperty("instructions" + std::to_string(block),
+                   std::to_string(costs.instructions()));
+    RecordProperty("sectors" + std::to_string(block),
+                   std::to_string(costs.sectors()));
+    EXPECT_LE(costs.instructions(), block < 64 ? 1.15 : 1.03) << block;
+    EXPECT_LE(costs.sectors(), 1.02) << block;
+    EXPECT_LE(costs.products(), 1.001) << block;
     EXPECT_LE(costs.sparse.sharedWavefronts,
               1.05 * costs.sparse.idealWavefronts);
   }
 }
 
-/// Rows of a thread block see columns of their own, of 4096: blocks of a fixed
-/// layout, four of them local and the last of each four global, and of a
-/// sliding window of 33.
-TEST_P(GpuAttentionCounts, OfLayoutsByRow) {
+/// A layout as `heddle layout` makes it.
+struct LayoutCase {
+  std::string name;
+  bool isCausal;
+  layouts::LayoutOptions options;
+  /// The most instructions and the most sectors of each pass.
+  std::array<std::array<double, 3>, 2> limits = {
+      {{1.15, 1.15, 1.15}, {1.15, 1.15, 1.15}}};
+};
+
+std::vector<LayoutCase> layoutCases(int64_t block) {
+  using layouts::Mode;
+  std::vector<LayoutCase> all;
+  auto add = [&](const char *name, Mode mode, bool isCausal = false) {
+    layouts::LayoutOptions options = layouts::defaultsOf(mode);
+    options.block = block;
+    options.attention = isCausal ? layouts::Direction::Unidirectional
+                                 : layouts::Direction::Bidirectional;
+    all.push_back({name, isCausal, options});
+    return &all.back().options;
+  };
+  add("fixed, causal", Mode::Fixed, true);
+  using Limits = std::array<std::array<double, 3>, 2>;
+  auto limit = [&](const Limits &with16, const Limits &with32) {
+    all.back().limits = block == 16 ? with16 : with32;
+  };
+  add("bigbird", Mode::BigBird);
+  limit({{{2.75, 2.7, 2.35}, {2.9, 3, 3.15}}},
+        {{{1.6, 1.65, 1.5}, {1.65, 1.65, 1.8}}});
+  if (isLong()) {
+    add("fixed", Mode::Fixed);
+    add("fixed, horizontal", Mode::Fixed)->horizontalGlobalAttention = true;
+    add("bslongformer", Mode::BSLongformer);
+    limit({{{2.7, 2.75, 2.35}, {2.75, 3, 3.1}}},
+          {{{1.65, 1.7, 1.5}, {1.65, 1.7, 1.8}}});
+    add("window of 3", Mode::Local);
+    limit({{{3.6, 3.8, 3.1}, {3.1, 3.85, 3.8}}},
+          {{{1.95, 2.1, 1.8}, {1.85, 2.15, 2.15}}});
+    add("window of 33", Mode::Local)->numSlidingWindowBlocks = 33;
+    limit({{{1.16, 1.15, 1.15}, {1.15, 1.15, 1.15}}},
+          {{{1.05, 1.05, 1.05}, {1.05, 1.05, 1.05}}});
+  }
+  return all;
+}
+
+/// All rows of a head, of which the layout lets each see columns of its own.
+TEST_P(GpuAttentionCounts, OfModes) {
   auto [type, pass] = GetParam();
-  if (!isLong() && type == std::string("f16"))
+  if (!isLong() && type != std::string("bf16"))
     GTEST_SKIP() << "as bf16";
-  auto isInFixed = [](int64_t row, int64_t column) {
-    return row / 4 == column / 4 || column % 4 == 3;
-  };
-  auto isInWindow = [](int64_t row, int64_t column) {
-    return std::abs(row - column) <= 16;
-  };
   for (int64_t block : casesOf({16}, {32}))
-    for (bool isFixed : {true, false}) {
+    for (const LayoutCase &one : layoutCases(block)) {
       AttentionForm form = packedForm(type, 4096);
       form.block = block;
-      auto [layouts, blocks, wordsOfRow] = form.layoutShape();
-      std::vector<uint32_t> words(blocks * wordsOfRow, 0);
-      int64_t first = 2048, seen = 0;
-      for (int64_t row = 0; row < blocks; ++row)
-        for (int64_t column = 0; column < blocks; ++column) {
-          if (!(isFixed ? isInFixed(row, column) : isInWindow(row, column)))
-            continue;
-          words[row * wordsOfRow + column / 32] |= uint32_t(1) << column % 32;
-          int64_t own = (pass == 2 ? column : row) * block;
-          seen += own >= first && own < first + 64;
-        }
+      form.causal = one.isCausal;
+      layouts::AttentionLayout layout =
+          layouts::makeLayout(one.options, 1, form.seq);
+      if (one.isCausal)
+        layout.cutToCausal();
       LayoutCosts costs(form, pass);
-      costs.run(words, first, static_cast<double>(seen * block * block) / 64);
-      std::string name =
-          (isFixed ? "Fixed" : "Sliding") + std::to_string(block);
-      RecordProperty("instructions" + name,
-                     std::to_string(costs.instructions()));
-      RecordProperty("sectors" + name, std::to_string(costs.sectors()));
-      // Of the keys of a fixed layout, only those of a global block are seen by
-      // all queries, so that three of four warps have little to do.
-      bool isUneven = isFixed && pass == 2;
-      EXPECT_LE(costs.instructions(), isUneven  ? 1.65
-                                      : isFixed ? 1.15
-                                                : 1.22)
-          << name;
-      EXPECT_LE(costs.sectors(), isUneven ? 3.3 : isFixed ? 1 : 1.15) << name;
+      costs.bits = plan::LayoutBits(1, layout.blocks(), layout.toWords());
+      costs.runAll();
+      std::string name = one.name + ", blocks of " + std::to_string(block);
+      std::cout << type << " " << pass << " " << name << ": "
+                << costs.instructions() << " instructions, " << costs.sectors()
+                << " sectors" << std::endl;
+      EXPECT_LE(costs.instructions(), one.limits[0][pass]) << name;
+      EXPECT_LE(costs.sectors(), one.limits[1][pass]) << name;
       EXPECT_LE(costs.products(), 1.001) << name;
     }
 }

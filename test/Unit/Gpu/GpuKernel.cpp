@@ -170,7 +170,7 @@ emulator::Counters
 runBlocks(const std::string &text,
           const std::vector<std::pair<void *, int64_t>> &buffers,
           const std::vector<double> &places, unsigned launch,
-          const std::string &matmul) {
+          const std::string &matmul, unsigned before) {
   OwningOpRef<ModuleOp> module = parseModule(
       "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
       "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
@@ -182,15 +182,6 @@ runBlocks(const std::string &text,
   std::string error;
   auto image = emulator::Module::load(object.getData().str(), error);
   EXPECT_TRUE(image) << error;
-  auto grid = cast<planir::GridLaunchAttr>((*kernel.getLaunches())[launch]);
-  emulator::Launch block;
-  block.kernel = grid.getSymbol().str();
-  block.block = {grid.getBlock()[0], 1, 1};
-  block.sharedBytes = grid.getShared();
-  block.grid = {grid.getGrid()[0], grid.getGrid()[1], grid.getGrid()[2]};
-  for (double place : places)
-    block.blocks.push_back(
-        static_cast<int64_t>(place * (block.grid.count() - 1)));
   ZeroMemory scratch(kernel.getScratchBytes().value_or(0));
   std::vector<void *> pointers;
   emulator::GlobalMemory memory;
@@ -202,22 +193,36 @@ runBlocks(const std::string &text,
     add(address, bytes);
   if (scratch.bytes > 0)
     add(scratch.address, scratch.bytes);
-  for (void *&pointer : pointers)
-    block.arguments.push_back(&pointer);
   emulator::Options options;
   options.checks = emulator::Checks::Light;
+  auto launchOf = [&](unsigned number) {
+    auto grid = cast<planir::GridLaunchAttr>((*kernel.getLaunches())[number]);
+    emulator::Launch result;
+    result.kernel = grid.getSymbol().str();
+    result.block = {grid.getBlock()[0], 1, 1};
+    result.sharedBytes = grid.getShared();
+    result.grid = {grid.getGrid()[0], grid.getGrid()[1], grid.getGrid()[2]};
+    for (void *&pointer : pointers)
+      result.arguments.push_back(&pointer);
+    return result;
+  };
+  for (unsigned number = 0; number < before; ++number)
+    EXPECT_EQ(image->run(launchOf(number), memory, options), "");
+  emulator::Launch some = launchOf(launch);
+  for (double place : places)
+    some.blocks.push_back(
+        static_cast<int64_t>(place * (some.grid.count() - 1)));
   options.counts = true;
   emulator::Counters counters;
-  EXPECT_EQ(image->run(block, memory, options, &counters), "");
+  EXPECT_EQ(image->run(some, memory, options, &counters), "");
   return counters;
 }
 
-emulator::Counters countBlocks(const std::string &text,
-                               const std::vector<int64_t> &bytes,
-                               const std::vector<double> &places,
-                               unsigned launch, const std::string &matmul,
-                               int64_t filled,
-                               const std::vector<uint32_t> &words) {
+emulator::Counters
+countBlocks(const std::string &text, const std::vector<int64_t> &bytes,
+            const std::vector<double> &places, unsigned launch,
+            const std::string &matmul, int64_t filled,
+            const std::vector<uint32_t> &words, unsigned before) {
   std::vector<std::unique_ptr<ZeroMemory>> owned;
   std::vector<std::pair<void *, int64_t>> buffers;
   for (int64_t size : bytes) {
@@ -227,7 +232,7 @@ emulator::Counters countBlocks(const std::string &text,
   for (size_t i = 0; filled >= 0 && i < bytes[filled] / sizeof(uint32_t); ++i)
     static_cast<uint32_t *>(owned[filled]->address)[i] =
         words[i % words.size()];
-  return runBlocks(text, buffers, places, launch, matmul);
+  return runBlocks(text, buffers, places, launch, matmul, before);
 }
 
 emulator::Counters countFirstBlock(const std::string &text,

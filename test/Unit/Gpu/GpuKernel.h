@@ -83,12 +83,13 @@ struct ZeroMemory {
 };
 
 /// Runs some blocks of one of the kernel's launches, for sm_90, on buffers of
-/// these addresses and sizes; `places` as for `countBlocks`.
+/// these addresses and sizes; `places` as for `countBlocks`. The first `before`
+/// launches run before, whole and uncounted.
 emulator::Counters
 runBlocks(const std::string &text,
           const std::vector<std::pair<void *, int64_t>> &buffers,
           const std::vector<double> &places, unsigned launch = 0,
-          const std::string &matmul = "ieee");
+          const std::string &matmul = "ieee", unsigned before = 0);
 
 /// What some blocks of one of the kernel's launches do, for sm_90, on buffers
 /// of zeros of these sizes; products in f32 with --matmul `matmul`. `places`:
@@ -98,7 +99,7 @@ emulator::Counters
 countBlocks(const std::string &text, const std::vector<int64_t> &bytes,
             const std::vector<double> &places, unsigned launch = 0,
             const std::string &matmul = "ieee", int64_t filled = -1,
-            const std::vector<uint32_t> &words = {});
+            const std::vector<uint32_t> &words = {}, unsigned before = 0);
 
 /// The same of the first block.
 emulator::Counters countFirstBlock(const std::string &text,
