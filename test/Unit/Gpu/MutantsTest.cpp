@@ -331,6 +331,19 @@ TEST_P(GpuMutants, Sums) {
         1);
 }
 
+/// Maxima of pieces, which several warps find.
+TEST_P(GpuMutants, Maxima) {
+  std::string run = "tensor<66048xf32>", maxima = "tensor<1x3xf32>";
+  check(compile("maxima",
+                kernelText("segments", "%x: " + run, maxima,
+                           "%y = nn.segment_maxima %x {counts = array<i64: "
+                           "128, 65792, 100>} : (" +
+                               run + ") -> " + maxima,
+                           "%y"),
+                {66048 * 4, 12}, GetParam()),
+        1);
+}
+
 /// Sums of f64, whose pieces several warps add.
 TEST_P(GpuMutants, SignScales) {
   SignSizes sizes{{128, 65800, 70}, 1};

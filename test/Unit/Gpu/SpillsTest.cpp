@@ -200,9 +200,13 @@ TEST_P(GpuSpills, PackedProducts) {
 TEST_P(GpuSpills, Signs) {
   SignSizes sizes{{1769472, 2304, 589824, 768, 2359296, 3072, 2359296}, 8};
   const std::pair<const char *, std::string> texts[] = {
-      {"scales", signs::scales},  {"scales of chunks", signs::scalesOfChunks},
-      {"packing", signs::packed}, {"packing chunks", signs::packedChunks},
-      {"mean", signs::mean},      {"unpacking", signs::unpackedInto("2")}};
+      {"scales", signs::scales},
+      {"scales of chunks", signs::scalesOfChunks},
+      {"joined scales", signs::joined},
+      {"packing", signs::packed},
+      {"packing chunks", signs::packedChunks},
+      {"mean", signs::mean},
+      {"unpacking", signs::unpackedInto("2")}};
   for (const auto &[name, text] : texts)
     expectNoSpill(sizes.textOf(text, 1), GetParam(), name);
 }

@@ -102,6 +102,13 @@ TEST(GpuTraffic, Segments) {
                        ") -> tensor<3xf32>",
                    "%y"),
         {{size, false}, {3, false}}, (size + 3) * 4);
+  check("maxima",
+        kernelText("segments", "%x: " + type, "tensor<2x3xf32>",
+                   "%y = nn.segment_maxima %x {counts = array<i64: 589824, "
+                   "768, 196600>} : (" +
+                       type + ") -> tensor<2x3xf32>",
+                   "%y"),
+        {{size, false}, {6, false}}, (size + 6) * 4);
 }
 
 /// A warp looks up the tensors of 32 words at once.
