@@ -365,5 +365,6 @@ SmallVector<Tie> MeanSignsOp::getTies() {
   return {{getOutput(), getError(), Tie::Worth::Always}};
 }
 SmallVector<Tie> UnpackSignsOp::getTies() {
-  return {{getOutput(), getBefore(), Tie::Worth::OfState}};
+  // Where the mean is no state, zeros are overwritten.
+  return {{getOutput(), getBefore(), Tie::Worth::Always}};
 }
