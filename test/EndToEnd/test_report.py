@@ -221,6 +221,20 @@ class Pages(ReportTest):
         self.assertEqual(len([one for one in page.elements["svg"]
                               if one.get("data-plot") == "measured"]), 1)
 
+        # The curves of a long run are thinned out, and keep its ends.
+        with open(log) as file:
+            lines = [line for line in file if '"step"' not in line.split(",")[0]]
+        with open(self.path("long.jsonl"), "w") as file:
+            file.write(lines[0])
+            for step in range(1, 5002):
+                file.write(json.dumps({"event": "step", "step": step, "loss": 1 / step})
+                           + "\n")
+        _, found, _ = self.report(binary, "--log", self.path("long.jsonl"))
+        points = found["log"]["curves"][0]["points"]
+        self.assertEqual(len(points), 2000)
+        self.assertEqual(points[0], [1, 1])
+        self.assertEqual(points[-1], [5001, 1 / 5001])
+
         other = self.compile(model, *flags, "--recompute", "full", output="other")
         for flag, file in (("--log", log), ("--trace", trace)):
             said = self.report(other, flag, file, status=3)
@@ -321,7 +335,7 @@ class InChromium(ReportTest):
         shown = [one for one in page.elements["figure"]
                  if "data-kind" in one and "hidden" not in one]
         self.assertEqual(len(shown), len(data["plans"]))
-        for name in ("live", "owners", "classes", "states", "modules", *filled):
+        for name in ("live", "owners", "classes", "kernels", "states", "modules", *filled):
             self.assertTrue(re.search(f'data-table="{name}"[^>]*><details', text), name)
         return page
 

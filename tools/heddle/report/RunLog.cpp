@@ -38,6 +38,18 @@ static void addStep(const json &step, std::map<std::string, RunCurve> &curves) {
   }
 }
 
+/// Keeps at most 2000 points, evenly spaced, so that the page of a long run
+/// stays small. The first and the last point stay.
+static void thinOut(std::vector<std::pair<double, double>> &points) {
+  constexpr size_t most = 2000;
+  if (points.size() <= most)
+    return;
+  std::vector<std::pair<double, double>> kept;
+  for (size_t i = 0; i < most; ++i)
+    kept.push_back(points[i * (points.size() - 1) / (most - 1)]);
+  points = std::move(kept);
+}
+
 RunLog driver::readRunLog(const std::string &path, const plan::Plan &plan) {
   const char *help = "give the file that BINARY train --log FILE wrote";
   std::istringstream lines(io::readText(path, "H0388"));
@@ -75,6 +87,7 @@ RunLog driver::readRunLog(const std::string &path, const plan::Plan &plan) {
   for (const auto &[key, name] : curveNames)
     if (auto found = curves.find(key); found != curves.end()) {
       found->second.name = name;
+      thinOut(found->second.points);
       log.curves.push_back(std::move(found->second));
     }
   return log;

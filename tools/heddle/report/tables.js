@@ -203,10 +203,12 @@ const tablesOfReport = (() => {
       return [ "Times of each stage", columns, rows ];
     },
     kernels : plan => {
-      const all = plan.explain.kernels.filter(kernel => kernel.calls > 0);
+      // Launches are counted for a training step.
+      const called = plan.explain.kernels.filter(kernel => kernel.calls > 0);
+      const all = called.length ? called : [...plan.explain.kernels ];
       const sum = all.reduce((total, k) => total + k.flops * k.calls, 0);
       return [
-        "Kernels of a step",
+        called.length ? "Kernels of a step" : "Kernels of the binary",
         [
           [ "operations", "text" ], [ "FLOPs of a launch", "flops" ],
           [ "bytes of a launch", "bytes" ], [ "launches", "number" ],
