@@ -101,13 +101,25 @@ LogicalResult AverageOp::verifySymbolUses(SymbolTableCollection &) {
 template <typename OpT> static LogicalResult verifyParts(OpT op) {
   if (op.getBucket().has_value() == op.getCounts().has_value())
     return op.emitOpError("needs a bucket, or the counts of elements");
-  if (static_cast<int64_t>(op.getParts()) < 1)
-    return op.emitOpError("needs at least one part");
-  if (op.getCounts() && op.getCounts()->empty())
+  // So that products and sums of them fit an index.
+  constexpr int64_t mostParts = int64_t(1) << 20;
+  constexpr int64_t mostElements = int64_t(1) << 42;
+  auto parts = static_cast<int64_t>(op.getParts());
+  if (parts < 1 || parts > mostParts)
+    return op.emitOpError("has ")
+           << parts << " parts; it needs 1 to " << mostParts;
+  if (!op.getCounts())
+    return success();
+  if (op.getCounts()->empty())
     return op.emitOpError("has no tensor");
-  if (op.getCounts() &&
-      llvm::any_of(*op.getCounts(), [](int64_t count) { return count < 1; }))
-    return op.emitOpError("has a tensor without elements");
+  int64_t elements = 0;
+  for (int64_t count : *op.getCounts()) {
+    if (count < 1)
+      return op.emitOpError("has a tensor without elements");
+    if (count > mostElements - elements)
+      return op.emitOpError("has more than ") << mostElements << " elements";
+    elements += count;
+  }
   return success();
 }
 

@@ -193,6 +193,15 @@ static std::string checkSigns(const Settings &values) {
          ", or leave " + what + " out";
 }
 
+std::string config::noteOfSigns(const Settings &values) {
+  if (!sendsSigns(values.optimizer) || values.mode != Mode::Train ||
+      values.data * values.sequence > 1)
+    return "";
+  return std::string(wordOf(values.optimizer)) +
+         " has nothing to compress, because the mesh has one replica; its "
+         "second moment is frozen all the same";
+}
+
 void config::checkSettings(Merger &merger) {
   const ResolvedSettings &settings = merger.result;
   for (const SettingField &field : settingFields())

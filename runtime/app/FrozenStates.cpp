@@ -48,23 +48,29 @@ static std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
   return found == wanted ? frozen : std::set<std::string>();
 }
 
-/// Returns the states with errors that begin at zero: with `all` each of them,
-/// otherwise none, or each of them if some do not fit.
+/// Returns the states with errors that begin at zero: none if the checkpoint
+/// has all of them, otherwise each of them. With `all` it is as if it had none.
 static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
                                              const plan::Plan &plan, bool all) {
   std::set<std::string> begun;
-  bool isSaved = false, fits = true;
+  bool fits = true;
   for (const State &state : plan.states) {
     if (!plan::holdsErrors(state.name))
       continue;
     begun.insert(state.name);
     const plan::WeightSlice piece = sourcesOf(plan, state).front();
     const io::TensorInfo *found = checkpoint.optimizer.find(piece.tensor);
-    isSaved |= found != nullptr;
     fits &= found && found->shape == piece.shape;
   }
   // The order of errors depends on the ranks, also where their number does not.
-  return all || (isSaved && !fits) ? begun : std::set<std::string>();
+  return all || !fits ? begun : std::set<std::string>();
+}
+
+static bool hasErrors(const io::Checkpoint &checkpoint) {
+  const std::vector<io::TensorInfo> &saved = checkpoint.optimizer.tensors();
+  return std::any_of(saved.begin(), saved.end(), [](const auto &tensor) {
+    return plan::holdsErrors(tensor.name);
+  });
 }
 
 /// Whether a program that is to make update `update` would find no second
@@ -136,7 +142,7 @@ FirstValues heddle::rt::firstValuesIn(const io::Checkpoint &checkpoint,
   begun.errors = errorsThatBegin(checkpoint, plan, resetErrors);
   if (warns && !begun.parameters.empty())
     warnOfFrozen(begun.parameters);
-  if (warns && !begun.errors.empty() && !resetErrors)
+  if (warns && !begun.errors.empty() && !resetErrors && hasErrors(checkpoint))
     warnOfOtherRanks();
   return begun;
 }

@@ -12,13 +12,15 @@ import unittest
 import numpy as np
 
 import heddle_test as h
-from judging_mutants import NOT_FINITE, Bad, Ended, MutantsTest, are_near, seeds
+from judging_mutants import (NOT_FINITE, PHASES, Bad, Ended, MutantsTest, are_near,
+                             seeds)
 
 ROWS, SEQ, STEPS, VOCAB = 4, 5, 2, 11
+# Flags, and the number of ranks.
 CONFIGURATIONS = {
-    "one": (["--accumulate", 2], {}),
+    "one": (["--accumulate", 2], 1),
     "mesh": (["--accumulate", 2, "--micro-batch", 1, "--mesh", "data=2,pipe=2",
-              "--zero", 2], {}),
+              "--zero", 2], 4),
 }
 
 # That once failed, while the dumps were as they were then.
@@ -27,21 +29,26 @@ ONCE = [239, 356, 809]
 
 class Mutants(MutantsTest):
     takes_long = True
+    configurations = CONFIGURATIONS
+    steps, few, once = STEPS, 120, ONCE
 
-    def prepare(self, name, flags, options):
-        model, _, _ = self.make_model(vocab=VOCAB, positions=6, embed=8, heads=2,
-                                      dropout=0.1, name=name, **options)
+    def config(self):
         # With Adam's usual eps a gradient that is zero but for rounding would be
         # made as long as the others.
+        return h.ds_config(lr=2e-3, eps=1e-3)
+
+    def prepare(self, name, flags):
+        model, _, _ = self.make_model(vocab=VOCAB, positions=6, embed=8, heads=2,
+                                      dropout=0.1, name=name)
         return self.dumps(model, "--batch", ROWS, "--seq", SEQ, *flags, name=name,
-                          config=h.ds_config(lr=2e-3, eps=1e-3))
+                          config=self.config())
 
     def train(self, binary, ranks):
         log = binary + ".jsonl"
         launch = [h.HEDDLE, "run"] if ranks > 1 else []
         dashes = ["--"] if ranks > 1 else []
         ended = Ended([*launch, binary, *dashes, "train", "--data", self.data,
-                       "--steps", STEPS, "--seed", 0, "--log", log, "--progress",
+                       "--steps", self.steps, "--seed", 0, "--log", log, "--progress",
                        "none"]).check("train")
         if ended.status in (3, 5) and ended.code == "H0385":
             raise Bad("train: H0385")
@@ -49,7 +56,7 @@ class Mutants(MutantsTest):
         return ended.code, steps
 
     def compare(self, file, job, name, phase):
-        code, steps = self.train(job, 4 if name == "mesh" else 1)
+        code, steps = self.train(job, self.configurations[name][1])
         if code == NOT_FINITE:
             # A step without a loss is not in the log.
             steps.append({"loss": None})
@@ -86,15 +93,33 @@ class Mutants(MutantsTest):
         return "as before" if alike else "equal"
 
     def test_accepted_and_right_or_refused(self):
-        self.data, tokens = self.make_tokens(ROWS * SEQ * STEPS + 1, VOCAB)
+        self.data, tokens = self.make_tokens(ROWS * SEQ * self.steps + 1, VOCAB)
         self.inputs = self.path("inputs.safetensors")
-        h.write_inputs(self.inputs, tokens, STEPS, ROWS, SEQ)
+        h.write_inputs(self.inputs, tokens, self.steps, ROWS, SEQ)
         self.texts, self.unedited = {}, {}
-        for name, (flags, options) in CONFIGURATIONS.items():
-            self.texts[name] = self.prepare(name, flags, options)
-            _, steps = self.train(self.path(name + "-job"), 4 if name == "mesh" else 1)
+        for name, (flags, ranks) in self.configurations.items():
+            self.texts[name] = self.prepare(name, flags)
+            _, steps = self.train(self.path(name + "-job"), ranks)
             self.unedited[name] = [(s["loss"], s["grad_norm"]) for s in steps]
-        self.assert_right_or_refused(seeds(120, ONCE))
+        known = [phase for phase in PHASES if any(phase in texts for texts in
+                                                  self.texts.values())]
+        self.assert_right_or_refused(seeds(self.few, self.once, known))
+
+
+class OneBitMutants(Mutants):
+    """Of programs that send signs. Before the phase spmd nothing says what a rank has
+    of a partial sum, so the interpreter has other norms there."""
+
+    configurations = {"signs": (["--mesh", "data=2"], 2)}
+    steps, few, once = 4, 30, []
+
+    def config(self):
+        return {"optimizer": {"type": "OneBitAdam", "params": {
+            "lr": 2e-3, "eps": 1e-3, "freeze_step": 2}}}
+
+    def prepare(self, name, flags):
+        texts = super().prepare(name, flags)
+        return {phase: texts[phase] for phase in PHASES[PHASES.index("spmd"):]}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ CASES = [([], 1, True),
          (["--mesh", "data=2", "--zero", 1], 2, False),
          (["--mesh", "data=2", "--zero", 2, "--place", "optimizer=file"], 2, False),
          (["--mesh", "data=2", "--zero", 3, "--precision", "bf16"], 2, True),
-         (["--mesh", "data=2,pipe=2", "--zero", 1, "--micro-batch", 1], 4, False)]
+         (["--mesh", "data=2,pipe=2", "--zero", 1, "--micro-batch", 1], 4, False),
+         # One of the ranks has the token; the second update is the last dense one.
+         (["--mesh", "data=2", "--optimizer", "OneBitAdam", "--freeze-step", 2], 2, True)]
 
 
 class NonFiniteTest(h.HeddleTest):

@@ -419,9 +419,10 @@ static int compileModel(CompileFlags flags) {
       job.model ? config::noteOfDefaults(job.settings, *job.model) : "";
   if (!defaults.empty())
     std::cerr << defaults << "\n";
-  if (std::string note = config::noteOfLossScale(job.settings.values);
-      !note.empty())
-    std::cerr << "note: " << note << "\n";
+  for (const std::string &note : {config::noteOfLossScale(job.settings.values),
+                                  config::noteOfSigns(job.settings.values)})
+    if (!note.empty())
+      std::cerr << "note: " << note << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
     config::ExplainStyle style = explainStyle(flags);

@@ -132,6 +132,9 @@ std::string warnOfTarget(const ResolvedSettings &settings);
 /// Returns a warning that lists flags without effect in this mode, for example
 /// optimizer flags for a binary that serves. Returns "" if there are none.
 std::string warnOfMode(const ResolvedSettings &settings);
+/// Returns a note if the optimizer lets replicas send signs, and the mesh has
+/// only one replica; otherwise "".
+std::string noteOfSigns(const Settings &settings);
 
 /// How `--explain-config` prints its table.
 struct ExplainStyle {

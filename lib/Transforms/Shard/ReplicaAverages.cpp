@@ -133,10 +133,6 @@ Value SignExchange::readErrors(StringRef what, int64_t elements) {
     state.setStorageAttr(sharded(zero, 1, 0));
     state.setHeld(nn::Holding::Replica);
     state.setCheckpointed(true);
-    state.setInitAttr(nn::InitAttr::get(
-        builder.getContext(), nn::InitKind::Constant,
-        builder.getF64FloatAttr(0), builder.getF64FloatAttr(0),
-        /*zeroRow=*/-1));
   }
   return builder.create<nn::GetOp>(loc, type, name);
 }

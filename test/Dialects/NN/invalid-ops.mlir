@@ -720,6 +720,22 @@ nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
 
 // -----
 
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op has 9223372036854775807 parts; it needs 1 to 1048576}}
+  %0 = nn.sign_scales %p if %c parts 9223372036854775807 {counts = array<i64: 100>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.sign_scales' op has more than 4398046511104 elements}}
+  %0 = nn.sign_scales %p if %c parts 2 {counts = array<i64: 100, 9223372036854775807>} : (tensor<128xf32>, tensor<f32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
 nn.func @f(%p: tensor<128xf32>, %a: tensor<1x1xf32>) {
   // expected-error @+1 {{words}}
   %0:2 = nn.pack_signs %p scales %a parts 2 {counts = array<i64: 128>} : (tensor<128xf32>, tensor<1x1xf32>) -> (tensor<1x2x4xi32>, tensor<128xf32>)
