@@ -18,6 +18,7 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
   bool isFirstPhase = false;  // Whether a phase begins at step 1.
   DenseMap<Attribute, Operation *> names;
   std::map<std::pair<int64_t, bool>, PhaseAttr> begins; // By `every`, too.
+  PhaseAttr known; // The first phase of the list.
   int64_t last = 0;
   for (const ProgramPhase &one : programs) {
     if (!one.trains && one.phase)
@@ -42,7 +43,9 @@ LogicalResult heddle::nn::verifyPhases(ArrayRef<ProgramPhase> programs) {
     bool hasInterval = one.phase.getEvery() != nullptr;
     auto [begun, isNew] =
         begins.try_emplace({one.phase.getFrom(), hasInterval}, one.phase);
-    PhaseAttr other = begins.begin()->second;
+    if (!known)
+      known = one.phase;
+    PhaseAttr other = known;
     if (one.phase.getCountsUpdates() != other.getCountsUpdates())
       return one.program->emitOpError("has the phase ")
              << name << " from " << beginOf(one.phase) << ", and the phase "

@@ -143,10 +143,14 @@ LogicalResult SegmentMaximaOp::verify() {
   ArrayRef<int64_t> counts = *getCounts();
   if (counts.empty())
     return emitOpError("has no segment");
+  // So that kernels can count units of 64 elements in 32 bits.
+  constexpr int64_t mostElements = int64_t(1) << 36;
   int64_t elements = 0;
   for (int64_t count : counts) {
     if (count < 1)
       return emitOpError("has a segment without elements");
+    if (count > mostElements - elements)
+      return emitOpError("has more than ") << mostElements << " elements";
     elements += paddedElements(count);
   }
   if (!getFirst() && elements > input.getNumElements())
@@ -178,7 +182,7 @@ LogicalResult MaxRowsOp::verify() {
 static LogicalResult verifyNumbers(Operation *op, Value flat, Value numbers) {
   RankedTensorType type = tensorOf(flat), few = tensorOf(numbers);
   if (type.getRank() == 1 && few.getRank() == 1 &&
-      type.getDimSize(0) >= few.getDimSize(0) * paddedElements(1))
+      type.getDimSize(0) / paddedElements(1) >= few.getDimSize(0))
     return success();
   return op->emitOpError("has numbers of type ")
          << few << " in a bucket of type " << type;

@@ -80,6 +80,10 @@ LogicalResult AverageOp::verify() {
     return failure();
   if (getWire() != "sign1" && getWire() != "f32")
     return emitOpError("has the unknown wire format ") << getWireAttr();
+  if (getJoint() && getWire() != "sign1")
+    return emitOpError("is joint, and its wire format has no scales");
+  if (getFactors() && !getJoint())
+    return emitOpError("has factors, and is not joint");
   if (bool(getFactors()) != getBucket().has_value())
     return emitOpError("needs a bucket with factors, and none without");
   if (getFactors() && tensorOf(getFactors()).getRank() != 1)
@@ -296,7 +300,8 @@ static dist::ShardingRule withRows(dist::ShardingRule rule, int64_t rows) {
 }
 
 dist::ShardingRule AverageOp::getShardingRule() {
-  return dist::buildRule(*this, {"n", "n", "", "m"}, {"n"}, "m");
+  return dist::buildRule(*this, {"n", "n", "", getKeep() ? "" : "m", "m"},
+                         {"n"}, "m");
 }
 dist::ShardingRule SignScalesOp::getShardingRule() {
   return withRows(dist::buildRule(*this, {"r", ""}, {"rm"}, "m"),

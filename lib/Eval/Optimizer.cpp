@@ -174,6 +174,9 @@ LogicalResult evalScaleSegments(nn::ScaleSegmentsOp op, const Inputs &in,
   return success();
 }
 
+/// The larger number; NaN if one of them is, as in kernels.
+double largerOf(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 LogicalResult evalSegmentMaxima(nn::SegmentMaximaOp op, const Inputs &in,
                                 Outputs &out) {
   const double *input = in.floats(op.getInput());
@@ -190,7 +193,7 @@ LogicalResult evalSegmentMaxima(nn::SegmentMaximaOp op, const Inputs &in,
          i < std::min(begin + elements, length); ++i) {
       double &largest =
           maxima[i / range * segments + static_cast<int64_t>(segment)];
-      largest = std::max(largest, input[i]);
+      largest = largerOf(largest, input[i]);
     }
     begin += nn::paddedElements(elements);
   }
@@ -203,7 +206,7 @@ LogicalResult evalMaxRows(nn::MaxRowsOp op, const Inputs &in, Outputs &out) {
   for (auto [index, value] : llvm::enumerate(in[op.getInput()].floats())) {
     auto at = static_cast<int64_t>(index);
     double &largest = output[at % columns];
-    largest = at < columns ? value : std::max(largest, value);
+    largest = at < columns ? value : largerOf(largest, value);
   }
   return success();
 }

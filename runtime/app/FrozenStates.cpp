@@ -82,13 +82,16 @@ static bool lacksMoment(const plan::Phase &phase, int64_t update) {
 }
 
 /// Checks that the run is in a phase in which moments change.
-static void requireMoments(const plan::Plan &plan, int64_t updates) {
+static void requireMoments(const plan::Plan &plan,
+                           const io::CheckpointState &state) {
+  int64_t updates = state.updates.updates();
+  int64_t next = state.updates.expected(state.step + 1);
   std::vector<const plan::Program *> programs = plan.trainPrograms();
   // The last phase that has begun says why.
-  auto lacking = std::find_if(
-      programs.rbegin(), programs.rend(), [&](const plan::Program *program) {
-        return lacksMoment(program->phase, updates + 1);
-      });
+  auto lacking = std::find_if(programs.rbegin(), programs.rend(),
+                              [&](const plan::Program *program) {
+                                return lacksMoment(program->phase, next);
+                              });
   if (lacking == programs.rend())
     return;
   const plan::Phase &phase = (*lacking)->phase;
@@ -138,11 +141,15 @@ FirstValues heddle::rt::firstValuesIn(const io::Checkpoint &checkpoint,
   if (!resetOptimizer)
     begun.parameters = frozenIn(checkpoint, plan);
   if (resetOptimizer || !begun.parameters.empty())
-    requireMoments(plan, checkpoint.state.updates.updates());
-  begun.errors = errorsThatBegin(checkpoint, plan, resetErrors);
+    requireMoments(plan, checkpoint.state);
+  // The errors of another optimizer are of another tensor.
+  const std::string &saved = checkpoint.state.optimizer;
+  bool isOther = !saved.empty() && saved != plan.optimizer.type;
+  begun.errors = errorsThatBegin(checkpoint, plan, resetErrors || isOther);
   if (warns && !begun.parameters.empty())
     warnOfFrozen(begun.parameters);
-  if (warns && !begun.errors.empty() && !resetErrors && hasErrors(checkpoint))
+  if (warns && !begun.errors.empty() && !resetErrors && !isOther &&
+      hasErrors(checkpoint))
     warnOfOtherRanks();
   return begun;
 }

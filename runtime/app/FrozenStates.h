@@ -33,8 +33,9 @@ struct FirstValues {
 };
 
 /// Finds what begins with its first values. If `resetOptimizer`, all does, and
-/// the result has only errors. Errors begin if `resetErrors`, or if some do not
-/// fit, as of another number of ranks or with other buckets. If `warns`, warns
+/// the result has only errors. Errors begin if `resetErrors`, if they are of
+/// another optimizer, or if some do not fit, as of another number of ranks or
+/// with other buckets. If `warns`, warns
 /// of what the user has not asked for (H0414, H0415). Throws H0335 if moments
 /// would begin in a phase in which they do not change any more.
 FirstValues firstValuesIn(const io::Checkpoint &checkpoint,

@@ -50,8 +50,8 @@ static void requirePhases(const Job &job, const plan::UpdateCounts &made,
                           int64_t madeSteps, int64_t steps) {
   for (const plan::Program *program : job.plan().trainPrograms()) {
     const plan::Phase &phase = program->phase;
-    int64_t last =
-        phase.countsUpdates ? made.updates() + steps - madeSteps : steps;
+    int64_t ahead = phase.countsUpdates ? made.updates() - madeSteps : 0;
+    int64_t last = steps + ahead, reachable = phase.to - ahead;
     if (phase.to == 0 || last <= phase.to)
       continue;
     fail("H0108",
@@ -60,10 +60,11 @@ static void requirePhases(const Job &job, const plan::UpdateCounts &made,
              std::to_string(last) + ", and the optimizer " +
              job.plan().optimizer.type + " is supported up to " +
              std::to_string(phase.to),
-         "train up to step " +
-             std::to_string(phase.to - made.updates() + madeSteps) +
-             ", or compile with another phase, such as a higher "
-             "--var-freeze-step or a local_step_clipper of 1");
+         (reachable > madeSteps
+              ? "train up to step " + std::to_string(reachable) + ", or compile"
+              : std::string("compile")) +
+             " with another phase, such as a higher --var-freeze-step or a "
+             "local_step_clipper of 1");
   }
 }
 

@@ -156,8 +156,11 @@ class ZeroOne(h.HeddleTest):
                                           output=name)
         for other in ("AdamW", "OneBitAdam"):
             path = self.path("of" + other)
-            self.train(binaries[other], self.data, 8, "--resume",
-                       os.path.join(out, "step-000006"), "--save", path, ranks=2, name=other)
+            ahead = [self.train(binaries[other], self.data, 8, "--resume",
+                                os.path.join(out, "step-000006"), *flags, ranks=2,
+                                name=other + str(len(flags)))
+                     for flags in (("--save", path), ("--reset-error-feedback",))]
+            self.assertEqual(*[[line["loss"] for line in log] for log in ahead])
             back = [self.train(zero_one, self.data, 10, "--resume", path, *flags, ranks=2,
                                name=other + "-back" + str(len(flags)))
                     for flags in ((), ("--reset-error-feedback",))]

@@ -58,8 +58,9 @@ private:
     average.getFactorsMutable().clear();
     average.removeBucketAttr();
     average.setJoint(false);
-    if (factors && factors.use_empty())
-      factors.getDefiningOp()->erase();
+    Operation *maker = factors ? factors.getDefiningOp() : nullptr;
+    if (maker && maker->use_empty())
+      maker->erase();
   }
 
   /// Gives each rank the maxima of its part, if replicas split the states of

@@ -681,6 +681,14 @@ nn.func @f(%p: tensor<64xf32>, %s: tensor<f32>) {
 // -----
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.average' op is joint, and its wire format has no scales}}
+  %0 = nn.average %p else %p if %c wire "f32" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
   // expected-error @+1 {{'nn.average' op has the unknown wire format "sign2"}}
   %0 = nn.average %p else %p if %c wire "sign2" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
   nn.return

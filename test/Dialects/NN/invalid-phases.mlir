@@ -214,3 +214,18 @@ nn.model @m family "gpt2" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.step @a() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"late", from_update = 5>} {
+    nn.return
+  }
+  // expected-error @+1 {{'nn.step' op has the phase "early" from step 1, and the phase "late" begins at update 5; let all phases count steps, or all count updates}}
+  nn.step @b() attributes {
+      kind = #nn.program<train>, inputs = [], outputs = [], phase = #nn.phase<"early", from_step = 1>} {
+    nn.return
+  }
+}
