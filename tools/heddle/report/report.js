@@ -111,9 +111,14 @@
       lines.forEach((line, i) => {
         line.dataset.buffer = list[i][1];
         line.onclick = () => mark(list[i][1]);
+        line.tabIndex = 0;
+        line.onkeydown = event => {
+          if (event.key === "Enter")
+            mark(list[i][1]);
+        };
       });
     }
-    const budget = plan.budgets[memory.kind];
+    const budget = program.frame ? 0 : plan.budgets[memory.kind];
     const owners =
         Object.entries(memory.peak.owners).sort((a, b) => b[1] - a[1]);
     const total = owners.reduce((sum, [, bytes ]) => sum + bytes, 0);
@@ -121,7 +126,10 @@
         ([ name, bytes ]) => [name, bytes, total ? bytes / total : 0]);
     const padding =
         live.reduce((sum, [ buffer ]) => sum + buffer[4] - buffer[3], 0);
-    rows.push([ "all that the plan reserves", total, 1 ]);
+    rows.push([
+      program.frame ? "all of the frame" : "all that the plan reserves", total,
+      1
+    ]);
     rows.push([
       "of this, padding of buffers for alignment", padding,
       total ? padding / total : 0
@@ -205,8 +213,12 @@
         $$(".plot", chart).filter(other => other.dataset.x === plot.dataset.x);
     const view = () => plot.getAttribute("viewBox").split(" ").map(Number);
     const unitsOf = event => {
-      const box = plot.getBoundingClientRect(), [ x, , width ] = view();
-      return x + (event.clientX - box.left) / box.width * width;
+      // The box of an inner `svg` is that of its content, which zooming moves
+      // beyond the plot, so that the box of the outer one is taken.
+      const box = chart.getBoundingClientRect(), [ x, , width ] = view();
+      const scale = box.width / chart.viewBox.baseVal.width;
+      const at = (event.clientX - box.left) / scale - plot.x.baseVal.value;
+      return x + at / plot.width.baseVal.value * width;
     };
     const show = (x, width) => {
       width = Math.min(1000, Math.max(1, width));
@@ -243,6 +255,9 @@
     plot.setAttribute("aria-label",
                       plot.dataset.plot + ": arrow keys move, + and - zoom");
     plot.addEventListener("keydown", event => {
+      // These are keys of the browser, such as Ctrl and + for larger text.
+      if (event.ctrlKey || event.metaKey || event.altKey)
+        return;
       const [x, , width] = view();
       const step = {ArrowLeft : -0.1, ArrowRight : 0.1}[event.key];
       if (step)

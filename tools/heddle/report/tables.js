@@ -87,6 +87,7 @@ const tablesOfReport = (() => {
       if (document.execCommand("copy"))
         done();
       area.remove();
+      copy.focus();
     };
     const details =
         make("details", isOpen ? {open : ""} : {},
@@ -162,15 +163,13 @@ const tablesOfReport = (() => {
                                (sum, line) => sum + line.bytes_sent, 0)
                          ];
                        })],
-    changes :
-        plan => ["What would bring the peak down, as flags",
-                 [
-                   [ "flags", "text" ], [ "memory of a rank", "bytes" ],
-                   [ "less by", "bytes" ], [ "seconds of a step", "seconds" ]
-                 ],
-                 plan.changes.map(
-                     change => [change.flags, change.peak, change.less,
-                                change.seconds ?? null])],
+    changes : plan => ["What would bring the peak down, as flags",
+                       [
+                         [ "flags", "text" ], [ "memory of a rank", "bytes" ],
+                         [ "less by", "bytes" ]
+                       ],
+                       plan.changes.map(
+                           change => [change.flags, change.peak, change.less])],
     times : plan => {
       const all = plan.explain, measured = plan.measured;
       const stages =
