@@ -133,13 +133,19 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (flags.explainAll && !flags.explain)
     fail("H0113", "--all says what --explain-config shows",
          "add --explain-config");
-  if (!flags.output.empty() && !flags.stopAfter.empty() &&
-      flags.stopAfter != names.back())
+  bool stopsEarly = !flags.stopAfter.empty() && flags.stopAfter != names.back();
+  if (!flags.output.empty() && stopsEarly)
     std::cerr << "warning: -o has no effect: --stop-after " << flags.stopAfter
               << " makes no binary\n";
-  if (!flags.report.empty() && flags.output.empty() && !flags.dryRun)
+  if (!flags.report.empty() && !flags.dryRun &&
+      (flags.output.empty() || stopsEarly))
     fail("H0113", "--report shows a plan, and none is made",
-         "add -o BINARY, or --dry-run");
+         stopsEarly ? "leave out --stop-after, and add -o BINARY or --dry-run"
+                    : "add -o BINARY, or --dry-run");
+  if (!flags.report.empty() && flags.startFrom == names.back())
+    fail("H0113",
+         "--report: a dump made after " + flags.startFrom + " has no plan",
+         "start from an earlier phase");
   if (flags.dryRun && !flags.stopAfter.empty())
     fail("H0113", "--dry-run plans to the end: --stop-after has no place in it",
          "leave out one of them");

@@ -114,7 +114,11 @@ void driver::reportCompilation(const CompileJob &job, const std::string &path,
   reported.refusals = describeRefusals(planned);
   if (job.dryRun) {
     if (planned.plans.empty())
-      return;
+      fail(planned.errors.empty() ? "H0900" : planned.errors.front().code,
+           "--report: there is no plan to show" +
+               (planned.errors.empty() ? std::string()
+                                       : ": " + planned.errors.front().message),
+           "leave out --report, or write a binary with -o");
     reported.plan = std::move(planned.plans.front());
     reported.name = reported.plan.family + ", planned without a binary";
   } else {
