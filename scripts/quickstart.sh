@@ -99,5 +99,5 @@ grep '"event":"eval"' "$work/log.jsonl" | tail -n 1 |
       exit !($1 < bigram)
     }'
 echo "run took $((SECONDS - start)) s, without packages and build"
-heddle report "$work/gpt2-bytes" --log "$work/log.jsonl" -o "$work/report.html" 2>/dev/null
+heddle report "$work/gpt2-bytes" --log "$work/log.jsonl" -o "$work/report.html"
 echo "what the plan holds and how the run went, for a browser: $work/report.html"

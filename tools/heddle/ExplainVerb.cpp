@@ -352,11 +352,11 @@ static std::string drawPicture(const plan::Plan &plan,
                         said.cost(), /*isStandalone=*/true);
   }
   if (flags.svg == "layout") {
-    std::string picture = drawLayouts(plan);
-    if (picture.empty())
+    std::vector<std::string> pictures = drawLayouts(plan);
+    if (pictures.empty())
       fail("H0189", "--svg layout: the plan has no layout of attention",
            "compile with --attention-layout FILE, or draw another picture");
-    return picture;
+    return stackLayouts(pictures);
   }
   const plan::Program *program =
       flags.program.empty() ? said.program : &programOf(plan, flags.program);
@@ -390,6 +390,12 @@ static int explain(const ExplainFlags &flags) {
   if (flags.svg.empty() && !flags.output.empty())
     fail("H0113", "-o names a picture, and --svg does not say which",
          "add --svg memory, or send the text to a file with >");
+  for (auto [isGiven, name] :
+       {std::pair(flags.json, "--json"), std::pair(flags.kernels, "--kernels"),
+        std::pair(flags.modules, "--modules")})
+    if (!flags.svg.empty() && isGiven)
+      fail("H0113", std::string(name) + ": --svg draws a picture alone",
+           std::string("leave out --svg, or ") + name);
   if (flags.kernels)
     return explainKernels(flags);
   plan::Plan plan = readPlan(flags);

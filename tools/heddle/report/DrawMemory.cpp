@@ -83,10 +83,7 @@ void MemoryPicture::drawOwner(size_t owner, SvgWriter &svg) const {
             : "1000";
     isEmpty &= sums[i][owner] == sums[i][owner + 1];
     upper += (i == 0 ? "M" + x + " " : "V") + y(sums[i][owner + 1]);
-    if (i == 0)
-      upper += "H" + end;
-    else
-      upper += "H" + end;
+    upper += "H" + end;
     lower = "V" + y(sums[i][owner]) + "H" + x + lower;
   }
   if (isEmpty)
@@ -180,10 +177,12 @@ std::string MemoryPicture::draw(bool isStandalone) {
       sum.push_back(sum.back() + bytes);
   }
   std::string kind = plan::nameOf(memory.kind);
-  Chart chart("Memory in use, " + kind + ", program " + timeline.name +
-                  (rankClass.empty() ? "" : ", " + rankClass),
-              describePeak() + ", of " + plan::formatExactBytes(memory.bytes) +
-                  " that the plan reserves");
+  Chart chart(
+      "Memory in use, " + kind +
+          (timeline.isFrame ? ", frame of " : ", program ") + timeline.name +
+          (rankClass.empty() ? "" : ", " + rankClass),
+      describePeak() + ", of " + plan::formatExactBytes(memory.bytes) +
+          (timeline.isFrame ? " of the frame" : " that the plan reserves"));
   std::vector<LegendEntry> legend;
   for (size_t i = 0; i < memory.owners.size(); ++i)
     legend.push_back({colourOfOwner(memory.owners[i]),

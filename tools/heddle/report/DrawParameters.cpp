@@ -75,7 +75,7 @@ static void addParameter(const plan::State &state, int64_t stage,
     spans.push_back({layer, layer, stage, colour});
 }
 
-std::string driver::drawParameters(const plan::Plan &plan, bool isStandalone) {
+std::string driver::drawParameters(const plan::Plan &plan) {
   std::vector<ParameterRow> rows;
   std::map<std::string, size_t> known;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
@@ -124,5 +124,5 @@ std::string driver::drawParameters(const plan::Plan &plan, bool isStandalone) {
                  {"height", height - 3}});
         }
       });
-  return chart.finish(isStandalone);
+  return chart.finish(/*isStandalone=*/false);
 }

@@ -254,8 +254,8 @@ std::string driver::drawMesh(const plan::Plan &plan,
 // Layouts of attention
 //===----------------------------------------------------------------------===//
 
-std::string driver::drawLayouts(const plan::Plan &plan) {
-  std::string all;
+std::vector<std::string> driver::drawLayouts(const plan::Plan &plan) {
+  std::vector<std::string> all;
   for (const plan::LayoutUse &use : plan.weights.layouts) {
     const plan::State *state = plan.findConstant(use.state);
     if (!state)
@@ -277,10 +277,39 @@ std::string driver::drawLayouts(const plan::Plan &plan) {
       layers = use.layers.front() + " to " + use.layers.back();
     double share = double(count) / double(bits.matrices()) /
                    double(bits.blocks() * bits.blocks());
-    all += layouts::drawLayout(
+    all.push_back(layouts::drawLayout(
         layout, bits.matrices(),
         "attention of " + layers + ", blocks of " + std::to_string(use.block),
-        "density " + formatNumber("%.2f %%", 100 * share));
+        "density " + formatNumber("%.2f %%", 100 * share)));
   }
   return all;
+}
+
+/// Returns the value of an attribute of a picture's root element.
+static int64_t sizeOf(const std::string &picture, const std::string &name) {
+  return std::stoll(
+      picture.substr(picture.find(" " + name + "=\"") + name.size() + 3));
+}
+
+std::string driver::stackLayouts(const std::vector<std::string> &pictures) {
+  if (pictures.size() == 1)
+    return pictures.front();
+  int64_t width = 0, height = 0;
+  for (const std::string &picture : pictures) {
+    width = std::max(width, sizeOf(picture, "width"));
+    height += sizeOf(picture, "height");
+  }
+  SvgWriter svg;
+  svg.open("svg", {{"xmlns", "http://www.w3.org/2000/svg"},
+                   {"width", width},
+                   {"height", height}});
+  int64_t top = 0;
+  for (const std::string &picture : pictures) {
+    svg.open("g", {{"transform", "translate(0 " + std::to_string(top) + ")"}});
+    svg.raw(picture);
+    svg.close();
+    top += sizeOf(picture, "height");
+  }
+  svg.close();
+  return svg.result();
 }

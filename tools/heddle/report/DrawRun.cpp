@@ -24,8 +24,7 @@ using nlohmann::json;
 //===----------------------------------------------------------------------===//
 
 std::string driver::drawRoofline(const json &kernels,
-                                 const cost::Cluster &cluster,
-                                 bool isStandalone) {
+                                 const cost::Cluster &cluster) {
   // Both axes are logarithmic: operations for each byte from 1/16 to 4096, and
   // a rate from 1/4096 of the device's peak.
   // Above the peak, one octave is left free for the points.
@@ -92,14 +91,14 @@ std::string driver::drawRoofline(const json &kernels,
       svg.close();
     }
   });
-  return chart.finish(isStandalone);
+  return chart.finish(/*isStandalone=*/false);
 }
 
 //===----------------------------------------------------------------------===//
 // A run
 //===----------------------------------------------------------------------===//
 
-std::string driver::drawCurve(const RunCurve &curve, bool isStandalone) {
+std::string driver::drawCurve(const RunCurve &curve) {
   double least = 0, most = 0, lastStep = 1;
   for (const auto &[step, value] : curve.points) {
     most = std::max(most, value);
@@ -122,7 +121,7 @@ std::string driver::drawCurve(const RunCurve &curve, bool isStandalone) {
     svg.element("path",
                 {{"class", "curve"}, {"data-curve", curve.name}, {"d", path}});
   });
-  return chart.finish(isStandalone);
+  return chart.finish(/*isStandalone=*/false);
 }
 
 //===----------------------------------------------------------------------===//

@@ -217,7 +217,7 @@ std::string driver::drawSchedule(const plan::Plan &plan,
   return chart.finish(isStandalone);
 }
 
-std::string driver::drawStepBar(const json &step, bool isStandalone) {
+std::string driver::drawStepBar(const json &step) {
   static const std::pair<const char *, const char *> parts[] = {
       {"computation", "compute"},
       {"collectives", "exposed"},
@@ -256,5 +256,5 @@ std::string driver::drawStepBar(const json &step, bool isStandalone) {
                     begin += part;
                   }
                 });
-  return chart.finish(isStandalone);
+  return chart.finish(/*isStandalone=*/false);
 }

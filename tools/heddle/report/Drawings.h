@@ -19,8 +19,8 @@
 namespace heddle::driver {
 
 /// Draws the bytes of each owner over the commands of a program, and below the
-/// buffers at their offsets. `budget` is 0 if there is none. `rankClass` names
-/// the ranks.
+/// buffers at their offsets. `budget` is 0 if there is none, as for a frame.
+/// `rankClass` names the ranks.
 std::string drawMemory(const ProgramTimeline &timeline,
                        const MemoryTimeline &memory, int64_t budget,
                        const std::string &rankClass, bool isStandalone);
@@ -40,7 +40,7 @@ std::string drawStreams(const plan::Plan &plan, const plan::Program &program,
 
 /// Draws how the slowest stage spends a step, as one bar. `step` is the entry
 /// `step` of `heddle explain --json`.
-std::string drawStepBar(const nlohmann::json &step, bool isStandalone);
+std::string drawStepBar(const nlohmann::json &step);
 
 /// Draws the bytes that a rank sends in a step, by axis and kind, and those
 /// that it copies between kinds of memory. `explained` is the output of
@@ -54,22 +54,25 @@ std::string drawMesh(const plan::Plan &plan, const cost::Cluster *cluster,
 
 /// Draws which parameters are split over ranks, by layer: for use, by ZeRO, or
 /// both. "" if the plan has no parameters.
-std::string drawParameters(const plan::Plan &plan, bool isStandalone);
+std::string drawParameters(const plan::Plan &plan);
 
-/// Draws the layouts of attention of the plan; "" if there are none.
-std::string drawLayouts(const plan::Plan &plan);
+/// Draws each layout of attention of the plan.
+std::vector<std::string> drawLayouts(const plan::Plan &plan);
+
+/// Returns one picture with the pictures of drawLayouts below each other.
+std::string stackLayouts(const std::vector<std::string> &pictures);
 
 /// Draws kernels by their operations for each byte and their rate. `kernels` is
 /// the entry of `heddle explain --json`.
 std::string drawRoofline(const nlohmann::json &kernels,
-                         const cost::Cluster &cluster, bool isStandalone);
+                         const cost::Cluster &cluster);
 
 /// A line of a run's chart: values of steps.
 struct RunCurve {
   std::string name;
   std::vector<std::pair<double, double>> points; ///< Step and value.
 };
-std::string drawCurve(const RunCurve &curve, bool isStandalone);
+std::string drawCurve(const RunCurve &curve);
 
 /// Draws the owners' bytes of two plans as two bars.
 std::string drawOwnersOfTwo(const nlohmann::json &first,

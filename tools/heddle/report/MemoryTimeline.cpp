@@ -265,6 +265,7 @@ ProgramTimeline driver::frameTimelineOf(const plan::Plan &plan,
   const plan::Sequence &sequence = plan.sequences.at(number);
   ProgramTimeline timeline;
   timeline.name = sequence.name;
+  timeline.isFrame = true;
   CommandList list(plan, timeline);
   list.add(sequence, 0, 1, "");
   MemoryTimeline memory;
@@ -307,5 +308,8 @@ json driver::toJson(const ProgramTimeline &timeline) {
                         command.times, command.body});
   for (const MemoryTimeline &kind : timeline.memory)
     memory.push_back(::toJson(kind));
-  return {{"name", timeline.name}, {"commands", commands}, {"memory", memory}};
+  return {{"name", timeline.name},
+          {"frame", timeline.isFrame},
+          {"commands", commands},
+          {"memory", memory}};
 }

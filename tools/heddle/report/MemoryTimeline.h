@@ -59,6 +59,9 @@ struct MemoryTimeline {
 /// The commands of a program with the memory of each kind that the plan uses.
 struct ProgramTimeline {
   std::string name;
+  /// Whether the memory is the frame of a called sequence alone, and not all
+  /// that the plan reserves.
+  bool isFrame = false;
   std::vector<TimelineCommand> commands;
   std::vector<MemoryTimeline> memory;
 };

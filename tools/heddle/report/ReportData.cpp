@@ -106,8 +106,7 @@ groupStage(const plan::Plan &plan, const std::vector<int64_t> &ranks) {
 }
 
 std::vector<RankClass> driver::classesOf(plan::Plan &plan,
-                                         const cost::Cluster *cluster,
-                                         const std::string &trace) {
+                                         const cost::Cluster *cluster) {
   std::vector<std::vector<int64_t>> ofStage(plan.mesh.stages());
   for (int64_t rank = 0; rank < plan.mesh.ranks(); ++rank)
     ofStage[plan.mesh.stageOf(rank)].push_back(rank);
@@ -117,7 +116,7 @@ std::vector<RankClass> driver::classesOf(plan::Plan &plan,
     plan.selectStage(int64_t(stage));
     for (const auto &[key, ranks] : groupStage(plan, ofStage[stage])) {
       json explained =
-          RankExplanation(plan, ranks.front(), cluster, trace).toJson();
+          RankExplanation(plan, ranks.front(), cluster, "").toJson();
       json figures = explained;
       figures.erase("rank");
       figures.erase("stage");
@@ -267,18 +266,32 @@ json driver::describeModulesOfStages(plan::Plan &plan) {
 // Settings
 //===----------------------------------------------------------------------===//
 
-/// Returns the value without the directories of its paths.
+/// Returns the last component of a path. That of `/x/model/` is `model`.
+static std::string lastOf(std::string path) {
+  while (path.size() > 1 && path.back() == '/')
+    path.pop_back();
+  return std::filesystem::path(path).filename().string();
+}
+
+/// Returns the value without the directories of its paths. An entry of a list
+/// may be `GLOB=FILE`, whose GLOB names layers of the model.
 static json redact(const json &value) {
   if (value.is_array()) {
     json all = json::array();
-    for (const json &entry : value)
-      all.push_back(redact(entry));
+    for (const json &entry : value) {
+      std::string text = entry.is_string() ? entry.get<std::string>() : "";
+      size_t end = text.find('=');
+      if (end == std::string::npos || end > text.find('/'))
+        all.push_back(redact(entry));
+      else
+        all.push_back(text.substr(0, end + 1) + lastOf(text.substr(end + 1)));
+    }
     return all;
   }
   if (!value.is_string() ||
       value.get_ref<const std::string &>().find('/') == std::string::npos)
     return value;
-  return std::filesystem::path(value.get<std::string>()).filename().string();
+  return lastOf(value.get<std::string>());
 }
 
 json driver::settingsOf(const plan::Plan &plan, bool isRedacted) {
@@ -321,13 +334,29 @@ static json writtenDefault(const config::SettingField &field,
   return isNothing ? json() : value;
 }
 
-/// Returns the flag that gives a setting of the plan; "" if it needs none.
+/// Whether the setting is the number of ranks along an axis, which --mesh
+/// gives.
+static bool isMeshAxis(const config::SettingField &field) {
+  return field.path.rfind("mesh.", 0) == 0;
+}
+
+/// Returns the value that has to be given for a setting of the plan; null if
+/// none has to be.
+static json neededValue(const config::SettingField &field,
+                        const plan::Plan &plan, const json &settings) {
+  if (isMeshAxis(field))
+    return nullptr;
+  return settings.value(field.key, writtenDefault(field, plan));
+}
+
+/// Returns the flag that gives a setting of the plan; "" if there is none, or
+/// if it needs none.
 static std::string flagOf(const config::SettingField &field,
                           const plan::Plan &plan, const json &settings) {
   const std::string place = "place_";
-  json value = settings.value(field.key, writtenDefault(field, plan));
-  bool isMesh = field.path.rfind("mesh.", 0) == 0;
-  if (value.is_null() || isMesh)
+  json value = neededValue(field, plan, settings);
+  // The flag --lr would also change the rate of the scheduler.
+  if (value.is_null() || (field.key == "lr" && settings.contains("scheduler")))
     return "";
   std::string text =
       value.is_string() ? value.get<std::string>() : value.dump();
@@ -366,7 +395,19 @@ std::string driver::commandOf(const plan::Plan &plan, bool isRedacted) {
     command += " --mesh " + mesh;
   for (const config::SettingField &field : config::settingFields())
     command += flagOf(field, plan, settings);
+  if (!strategyOf(plan, isRedacted).empty())
+    command += " --strategy strategy.json";
   return command;
+}
+
+json driver::strategyOf(const plan::Plan &plan, bool isRedacted) {
+  const json settings = settingsOf(plan, isRedacted);
+  json strategy = json::object();
+  for (const config::SettingField &field : config::settingFields())
+    if (json value = neededValue(field, plan, settings);
+        !value.is_null() && flagOf(field, plan, settings).empty())
+      strategy[field.key] = std::move(value);
+  return strategy;
 }
 
 int64_t driver::budgetOf(const plan::Plan &plan, plan::MemoryKind kind,

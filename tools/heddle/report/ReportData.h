@@ -29,8 +29,8 @@ struct RankClass {
 
 /// Groups the ranks of a plan. The class whose ranks need most memory is first.
 /// `plan` is left with another stage selected.
-std::vector<RankClass> classesOf(plan::Plan &plan, const cost::Cluster *cluster,
-                                 const std::string &trace);
+std::vector<RankClass> classesOf(plan::Plan &plan,
+                                 const cost::Cluster *cluster);
 
 /// Returns the timelines of all programs of the stage that `plan` has selected,
 /// and of the sequences that they call.
@@ -45,7 +45,12 @@ nlohmann::json describeStates(const plan::Plan &plan);
 nlohmann::json describeModulesOfStages(plan::Plan &plan);
 
 /// Returns the command line that compiles such a plan, made from its settings.
+/// It reads the settings of strategyOf from a file `strategy.json`.
 std::string commandOf(const plan::Plan &plan, bool isRedacted);
+
+/// Returns the settings of the plan that no flag of commandOf gives, such as
+/// those of an optimizer, as the content of a strategy file.
+nlohmann::json strategyOf(const plan::Plan &plan, bool isRedacted);
 
 /// Returns the settings of the plan that differ from their defaults. If
 /// `isRedacted`, without paths.

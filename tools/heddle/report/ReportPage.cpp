@@ -97,7 +97,7 @@ void PlanSections::describe() {
   if (plan.stages.empty())
     plan.stages = {plan};
   cluster = clusterOf(plan, files.cluster);
-  classes = classesOf(plan, cluster ? &*cluster : nullptr, "");
+  classes = classesOf(plan, cluster ? &*cluster : nullptr);
   json budgets = json::object();
   for (plan::MemoryKind kind : plan::memoryKinds)
     if (int64_t budget = budgetOf(kind); budget > 0)
@@ -112,9 +112,7 @@ void PlanSections::describe() {
           {"seq", plan.seq},
           {"device", plan::nameOf(plan.device)},
           {"optimizer", plan.optimizer.type},
-          {"command", reported.command.empty()
-                          ? commandOf(plan, files.isRedacted)
-                          : reported.command},
+          {"command", commandOf(plan, files.isRedacted)},
           {"settings", settingsOf(plan, files.isRedacted)},
           {"budgets", budgets},
           {"advice", plan::helpForMemory(plan)},
@@ -122,6 +120,8 @@ void PlanSections::describe() {
           {"refusals", reported.refusals},
           {"states", json::array()},
           {"ranks", json::array()}};
+  if (json strategy = strategyOf(plan, files.isRedacted); !strategy.empty())
+    data["strategy"] = std::move(strategy);
   plan.selectStage(plan.mesh.stageOf(0));
   data["explain"] =
       RankExplanation(plan, 0, cluster ? &*cluster : nullptr, "").toJson();
@@ -135,6 +135,10 @@ void PlanSections::writeSummary() {
   page.open("div", {{"class", "command"}});
   page.text("h3", {}, "The command that makes this plan");
   page.text("pre", {}, data["command"].get<std::string>());
+  if (data.contains("strategy")) {
+    page.text("p", {{"class", "intro"}}, "strategy.json, which it reads:");
+    page.text("pre", {}, data["strategy"].dump(2));
+  }
   page.close();
   table("settings");
   page.close();
@@ -195,9 +199,9 @@ void PlanSections::writeClass(size_t index) {
   for (const ProgramTimeline &timeline : timelinesOf(plan)) {
     json program = toJson(timeline);
     // Classes whose memory differs in nothing but the numbers of layers share
-    // it.
-    auto [entry, isNew] =
-        knownPrograms.emplace(patternOfAll(program).dump(), index);
+    // it. The name is compared as it is: the page finds a shared program by it.
+    auto [entry, isNew] = knownPrograms.emplace(
+        timeline.name + "\n" + patternOfAll(program).dump(), index);
     if (!isNew) {
       programs.push_back({{"name", timeline.name}, {"same_as", entry->second}});
       continue;
@@ -208,8 +212,9 @@ void PlanSections::writeClass(size_t index) {
                            {"data-class", index},
                            {"data-program", timeline.name},
                            {"data-kind", plan::nameOf(kind.kind)}});
-      page.raw(drawMemory(timeline, kind, budgetOf(kind.kind), "ranks " + ranks,
-                          /*isStandalone=*/false));
+      page.raw(drawMemory(timeline, kind,
+                          timeline.isFrame ? 0 : budgetOf(kind.kind),
+                          "ranks " + ranks, /*isStandalone=*/false));
       page.close();
     }
   }
@@ -257,10 +262,10 @@ void PlanSections::writeTime() {
     data["measured"] = trace;
   }
   if (data["explain"].contains("step"))
-    figure(drawStepBar(data["explain"]["step"], false));
+    figure(drawStepBar(data["explain"]["step"]));
   if (measured && data["measured"].contains("step")) {
     page.text("h3", {}, "Measured");
-    figure(drawStepBar(data["measured"]["step"], false));
+    figure(drawStepBar(data["measured"]["step"]));
   }
   figure(drawSchedule(plan, planned, measured ? &*measured : nullptr, cost,
                       false));
@@ -271,8 +276,10 @@ void PlanSections::writeTime() {
     for (size_t i = 0; i < std::min(plan.programs.size(), mostPrograms); ++i)
       if (&plan.programs[i] != mainProgram(plan))
         figure(drawStreams(plan, plan.programs[i], *cost, false));
-  if (cluster && cluster->flops > 0 && cluster->memoryPerSecond > 0)
-    figure(drawRoofline(data["explain"]["kernels"], *cluster, false));
+  // Launches of kernels are counted for a training step.
+  bool trains = plan.findProgram(plan::ProgramKind::Train);
+  if (trains && cluster && cluster->flops > 0 && cluster->memoryPerSecond > 0)
+    figure(drawRoofline(data["explain"]["kernels"], *cluster));
   table("times");
   table("kernels");
   table("programs");
@@ -285,7 +292,7 @@ void PlanSections::writeRanks() {
               "the bytes of each kind of communication.");
   figure(drawMesh(plan, cluster ? &*cluster : nullptr, false));
   figure(drawTransfers(data["explain"], false));
-  if (std::string parameters = drawParameters(plan, false); !parameters.empty())
+  if (std::string parameters = drawParameters(plan); !parameters.empty())
     figure(parameters);
   table("communication");
   table("moves");
@@ -298,8 +305,8 @@ void PlanSections::writeModel() {
               "Modules with their parameters and operations, in one run of the "
               "forward pass; like layers are folded.");
   table("modules");
-  if (std::string layouts = drawLayouts(plan); !layouts.empty())
-    figure(layouts);
+  for (const std::string &layout : drawLayouts(plan))
+    figure(layout);
   table("attention");
   table("quantized");
   table("fusion");
@@ -359,7 +366,7 @@ static void writeRun(const RunLog &log, SvgWriter &page) {
   page.open("div", {{"class", "curves"}});
   for (const RunCurve &curve : log.curves) {
     page.open("figure", {});
-    page.raw(drawCurve(curve, false));
+    page.raw(drawCurve(curve));
     page.close();
   }
   page.close();

@@ -17,10 +17,8 @@ namespace heddle::driver {
 struct ReportedPlan {
   std::string name; ///< The name of the binary, for headings.
   plan::Plan plan;
-  /// The command line that made the plan; "": it is made from the settings.
-  std::string command;
-  /// Changes of flags, with the memory and the time that a plan would have with
-  /// them. Empty if none were tried.
+  /// Changes of flags, with the memory that a plan would have with them. Empty
+  /// if none were tried.
   nlohmann::json changes = nlohmann::json::array();
   /// Operations that could not share a kernel, and why. Empty if not known.
   nlohmann::json refusals = nlohmann::json::array();

@@ -28,7 +28,7 @@ struct ReportFlags {
 
 static ReportedPlan readReported(const std::string &path) {
   return {std::filesystem::path(path).filename().string(),
-          rt::readTargets(path).front().plan, ""};
+          rt::readTargets(path).front().plan};
 }
 
 static int report(const ReportFlags &flags) {
