@@ -101,6 +101,17 @@ def rendered(path):
     return text, [line for line in said.splitlines() if "CONSOLE" in line], asked
 
 
+def after_script(path, script):
+    """What a further script at the end of the page leaves in the attribute `data-said` of
+    the root element."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path + ".more.html", "w", encoding="utf-8") as file:
+        file.write(text.replace("</body>", f"<script>{script}</script></body>"))
+    page = Page(rendered(path + ".more.html")[0])
+    return page.elements["html"][0].get("data-said")
+
+
 def screenshot(path, picture, width=1120, height=1400, dark=False, fragment=""):
     run_chromium(f"--screenshot={picture}", f"--window-size={width},{height}",
                  *(["--blink-settings=preferredColorScheme=0"]

@@ -60,6 +60,40 @@ def programs_of(plan, ranks):
     return programs
 
 
+# Drags in the plot twice, presses keys of the browser and of the page, and copies a
+# table. Says what is shown then, how many rows are marked, and what has the focus.
+USE = """
+const plot = document.querySelector("figure[data-kind]:not([hidden]) .plot");
+const back = plot.ownerSVGElement.querySelector(".back").getBoundingClientRect();
+const shown = () => {
+  const [x, , width] = plot.getAttribute("viewBox").split(" ").map(Number);
+  return Math.round(x) + " " + Math.round(width);
+};
+const drag = (from, to) => {
+  for (const [name, at] of [["pointerdown", from], ["pointerup", to]])
+    plot.dispatchEvent(new PointerEvent(
+        name, {clientX : back.left + at * back.width, bubbles : true}));
+  return shown();
+};
+const press = (one, key, more) => one.dispatchEvent(
+    new KeyboardEvent("keydown", {key, bubbles : true, ...more}));
+const said = [[0.25, 0.75], [0.2, 0.6]].map(ends => drag(...ends));
+press(plot, "0", {ctrlKey : true});
+said.push(shown());
+press(plot, "0");
+said.push(shown());
+const row = document.querySelector('[data-table="live"] tr[data-buffer]');
+row.focus();
+press(document.activeElement, "Enter");
+said.push(row.classList.contains("marked"));
+const copy = document.querySelector('[data-table="live"] button');
+copy.focus();
+copy.click();
+said.push(document.activeElement === copy);
+document.documentElement.dataset.said = said.join("; ");
+"""
+
+
 class ReportTest(HeddleTest):
     def report(self, *arguments, output="report.html", status=0):
         said = run([HEDDLE, "report", *arguments, "-o", self.path(output)], status)
@@ -139,6 +173,11 @@ class Pages(ReportTest):
         words = shlex.split(plan["command"])
         self.assertEqual(words[:2], ["heddle", "compile"])
         model = LLAMA if words[2] == "config.json" else words[2]
+        self.assertEqual("strategy" in plan, "strategy.json" in words)
+        if "strategy" in plan:
+            words[words.index("strategy.json")] = self.path("strategy.json")
+            with open(self.path("strategy.json"), "w") as file:
+                json.dump(plan["strategy"], file)
         again = self.compile(model, *words[3:], output="again")
         self.assertEqual(self.explain(again)["plan"], plan["explain"]["plan"])
 
@@ -171,9 +210,18 @@ class Pages(ReportTest):
         binary = self.compile(LLAMA, "--init", "random", "--batch", 8, "--seq", 64,
                               "--mesh", "pipe=2,data=2", "--zero", 3, "--micro-batch", 1,
                               "--threads", 1, "--place", "optimizer=file")
-        page, data, _ = self.report(binary, "--cluster", DGX)
+        page, data, text = self.report(binary, "--cluster", DGX)
         plan = data["plans"][0]
         self.check_plan(page, plan, binary, "--cluster", DGX)
+        # Only whole programs are compared with the budget, and not frames of layers.
+        frames = {program["name"] for of in plan["ranks"] for program in of["programs"]
+                  if program.get("frame")}
+        self.assertIn("block", frames)
+        for figure in text.split("<figure")[1:]:
+            found = re.search(r'data-program="([^"]*)" data-kind="device"', figure)
+            if found:
+                self.assertEqual("of a budget of" in figure, found[1] not in frames)
+                self.assertEqual("of the frame" in figure, found[1] in frames)
         stages = [one for one in page.elements["g"] if "data-stage" in one]
         self.assertEqual(len(stages), 2)
         passes = sum(len(line.split()) for line in plan["explain"]["schedule_lines"])
@@ -188,12 +236,54 @@ class Pages(ReportTest):
         self.assertEqual(kinds, {"device", "file"})
         self.check_command(plan, binary)
 
+    def test_settings_without_flags(self):
+        """What a ds_config.json gives and no flag does is shown as a strategy file."""
+        model, _, _ = self.make_model()
+        binary = self.compile(model, "--seq", 32, "--threads", 1, config={
+            "train_batch_size": 4, "gradient_clipping": 0.7,
+            "optimizer": {"type": "AdamW", "params": {"lr": 0.002, "betas": [0.8, 0.95]}},
+            "scheduler": {"type": "WarmupDecayLR", "params": {
+                "warmup_num_steps": 3, "total_num_steps": 50}}})
+        _, data, text = self.report(binary)
+        strategy = data["plans"][0]["strategy"]
+        self.assertEqual({key: strategy[key] for key in (
+            "beta1", "beta2", "gradient_clipping", "scheduler")}, {
+                "beta1": 0.8, "beta2": 0.95, "gradient_clipping": 0.7,
+                "scheduler": "WarmupDecayLR"})
+        self.assertIn("&quot;gradient_clipping&quot;: 0.7", text)
+        self.check_command(data["plans"][0], binary)
+
+    def test_layouts(self):
+        """Two layouts are two figures of the page, and one picture by itself. Their files
+        keep the pattern of their layers if directories are left out."""
+        model, config, _ = self.make_model(positions=64)
+        flags = []
+        for name, glob in (("even", "h.*[02468]="), ("odd", "h.*[13579]=")):
+            file = self.path(name + ".safetensors")
+            run([HEDDLE, "layout", "local", "--heads", config["n_head"], "--seq", 64,
+                 "--block", 16, "--num-sliding-window-blocks", 1 if flags else 3, "-o",
+                 file])
+            flags += ["--attention-layout", glob + file]
+        binary = self.compile(model + "/", "--batch", 4, "--seq", 64, "--threads", 1,
+                              "--attention-layout-causal", *flags)
+        page, data, _ = self.report(binary, "--redact")
+        self.assertEqual([one.get("class") for one in page.elements["svg"]].count("layout"),
+                         2)
+        command = data["plans"][0]["command"]
+        self.assertIn("heddle compile model ", command)
+        for file in ("h.*[02468]=even.safetensors", "h.*[13579]=odd.safetensors"):
+            self.assertIn(f"--attention-layout '{file}'", command)
+        run([HEDDLE, "explain", binary, "--svg", "layout", "-o", self.path("F.svg")])
+        self.assertEqual(report_page.read_svg(self.path("F.svg"))("class").count("layout"),
+                         2)
+
     def test_serving(self):
         model, _, _ = self.make_model()
         binary = self.compile(model, "--mode", "serve", "--max-batch", 2,
                               "--max-context", 32, "--quantize", "int8", "--threads", 1)
-        page, data, _ = self.report(binary)
-        self.check_plan(page, data["plans"][0], binary)
+        page, data, _ = self.report(binary, "--cluster", DGX)
+        self.check_plan(page, data["plans"][0], binary, "--cluster", DGX)
+        self.assertNotIn("roofline", [one.get("data-plot") for one in page.elements["svg"]])
         packed = [state for state in data["plans"][0]["states"] if "packed" in state]
         self.assertEqual({state["packed"]["bits"] for state in packed
                           if state["packed"]["part"] == "words"}, {8})
@@ -247,6 +337,11 @@ class Pages(ReportTest):
             file.write("no binary")
         self.assertIn("error[H0381]", self.report(self.path("none"), status=3))
         self.assertFalse(os.path.exists(self.path("report.html")))
+        with open(self.path("report.html"), "w") as file:
+            file.write("an older page")
+        self.assertIn("error[H0381]", self.report(self.path("none"), status=3))
+        with open(self.path("report.html")) as file:
+            self.assertEqual(file.read(), "an older page")
         model, _, _ = self.make_model()
         binary = self.compile(model, "--batch", 1, "--seq", 16)
         os.mkdir(self.path("folder"))
@@ -258,12 +353,20 @@ class Pages(ReportTest):
         said = run([HEDDLE, "explain", binary, "--svg", "layout", "-o",
                     self.path("F.svg")], 2).stderr
         self.assertIn("error[H0189]", said)
+        for flag in ("--json", "--kernels", "--modules"):
+            said = run([HEDDLE, "explain", binary, "--svg", "mesh", flag, "-o",
+                        self.path("G.svg")], 2).stderr
+            self.assertIn(f"error[H0113]: {flag}", said)
+        self.assertFalse(os.path.exists(self.path("G.svg")))
 
     def test_names_are_escaped(self):
-        model, _, _ = self.make_model()
+        os.mkdir(self.path("<"))
+        model, _, _ = self.make_model("</script>")
         binary = self.compile(model, "--batch", 1, "--seq", 16,
                               output="<b>&\"</script>".replace("/", "_"))
-        page, data, _ = self.report(binary)
+        page, data, text = self.report(binary)
+        self.assertIn("</script>", shlex.split(data["plans"][0]["command"])[2])
+        self.assertEqual(text.count("</script>"), len(page.elements["script"]))
         self.assertEqual(data["plans"][0]["name"], '<b>&"<_script>')
         self.assertEqual(page.texts["h1"], ['<b>&"<_script>'])
 
@@ -281,12 +384,19 @@ class Pages(ReportTest):
         change = flags["--recompute full"]
         binary = self.compile(LLAMA, "--init", "random", "--batch", 8, "--seq", 64,
                               "--micro-batch", 4, "--mesh", "data=2", "--recompute",
-                              "full")
+                              "full", "--dump-phases", self.path("dumps"))
         self.assertEqual(self.explain(binary)["memory"]["peak"], change["peak"])
         self.assertEqual(peak - change["peak"], change["less"])
-        said = run([HEDDLE, "compile", LLAMA, "--init", "random", "--stop-after", "fuse",
-                    "--report", self.path("F.html")], 2).stderr
-        self.assertIn("error[H0113]", said)
+        # A page is of a plan that this compilation makes, and not of an older binary.
+        last = self.path("dumps/emit.mlir")
+        for flags in ([LLAMA, "--init", "random", "--stop-after", "fuse"],
+                      [LLAMA, "--init", "random", "--stop-after", "fuse", "-o", binary],
+                      [last, "--start-from", "emit", "-o", binary],
+                      [last, "--start-from", "emit", "--dry-run"]):
+            said = run([HEDDLE, "compile", *flags, "--report", self.path("F.html")],
+                       2).stderr
+            self.assertIn("error[H0113]: --report", said)
+        self.assertFalse(os.path.exists(self.path("F.html")))
 
     def test_pictures_of_the_docs(self):
         run([sys.executable, os.path.join(ROOT, "scripts/report_pictures.py"), "--check"])
@@ -345,6 +455,9 @@ class InChromium(ReportTest):
         self.report(binary)
         self.assertLess(time.monotonic() - before, 2)
         self.open(binary)
+        # The drags are over a half of the plot, and over two fifths of what is then shown.
+        self.assertEqual(report_page.after_script(self.path("report.html"), USE),
+                         "250 500; 350 200; 350 200; 0 1000; true; true")
 
     def test_llama_on_a_mesh(self):
         binary = self.compile(
@@ -384,11 +497,16 @@ class InChromium(ReportTest):
         cluster = dict(json.load(open(DGX)), nodes=2048, name="2048 DGX H100")
         with open(self.path("cluster.json"), "w") as file:
             json.dump(cluster, file)
-        run([HEDDLE, "compile", self.path("huge.json"), "--init", "random", "--mesh",
-             "pipe=16,tensor=8,data=128", "--zero", 1, "--recompute", "full",
-             "--precision", "bf16", "--target", "sm_90", "--batch", 8192,
-             "--micro-batch", 1, "--seq", 2048, "--cluster", self.path("cluster.json"),
-             "--dry-run", "--report", self.path("huge.html")])
+        flags = ["--init", "random", "--mesh", "pipe=16,tensor=8,data=128", "--zero", 1,
+                 "--recompute", "full", "--precision", "bf16", "--target", "sm_90",
+                 "--batch", 8192, "--micro-batch", 1, "--seq", 2048, "--cluster",
+                 self.path("cluster.json")]
+        binary = self.compile(self.path("huge.json"), *flags)
+        before = time.monotonic()
+        self.report(binary)
+        self.assertLess(time.monotonic() - before, 10)
+        run([HEDDLE, "compile", self.path("huge.json"), *flags, "--dry-run", "--report",
+             self.path("huge.html")])
         self.assertLess(os.path.getsize(self.path("huge.html")), 2e6)
         _, data, _ = report_page.read_page(self.path("huge.html"))
         plan = data["plans"][0]
