@@ -137,7 +137,7 @@ void PlanSections::writeSummary() {
   page.text("pre", {}, data["command"].get<std::string>());
   if (data.contains("strategy")) {
     page.text("p", {{"class", "intro"}}, "strategy.json, which it reads:");
-    page.text("pre", {}, data["strategy"].dump(2));
+    page.text("pre", {}, data["strategy"].dump());
   }
   page.close();
   table("settings");
