@@ -145,7 +145,9 @@ class ReportTest(HeddleTest):
         peaks = [explained_of(plan, of)["memory"]["peak"] for of in plan["ranks"]]
         self.assertEqual(peaks, sorted(peaks, reverse=True))
         buffers = 0
-        for of in plan["ranks"]:
+        for i, of in enumerate(plan["ranks"]):
+            for program in of["programs"]:
+                self.assertLess(program.get("same_as", -1), i)
             own = [memory for program in of["programs"]
                    for memory in program.get("memory", [])]
             buffers += sum(len(memory["buffers"]) for memory in own)
@@ -289,6 +291,7 @@ class Pages(ReportTest):
                               "--max-context", 32, "--quantize", "int8", "--threads", 1)
         page, data, _ = self.report(binary, "--cluster", CPU_NODE)
         self.check_plan(page, data["plans"][0], binary, "--cluster", CPU_NODE)
+        self.check_command(data["plans"][0], binary)
         # Launches are counted for a training step, so a roofline would have no kernels.
         self.assertEqual(self.count_rooflines(page), 0)
         packed = [state for state in data["plans"][0]["states"] if "packed" in state]
@@ -373,6 +376,7 @@ class Pages(ReportTest):
                               output="<b>&\"</script>".replace("/", "_"))
         page, data, text = self.report(binary)
         self.assertIn("</script>", shlex.split(data["plans"][0]["command"])[2])
+        self.assertNotIn("strategy", data["plans"][0])
         self.assertEqual(text.count("</script>"), len(page.elements["script"]))
         self.assertEqual(data["plans"][0]["name"], '<b>&"<_script>')
         self.assertEqual(page.texts["h1"], ['<b>&"<_script>'])

@@ -320,10 +320,9 @@ static std::string quote(const std::string &text) {
 /// Returns the value of a setting whose default is not what a compilation
 /// without its flag takes, so that the flag is needed. Null for other settings.
 static json writtenDefault(const config::SettingField &field,
-                           const plan::Plan &plan) {
-  bool isOfMachine =
-      field.key == "threads" &&
-      (plan::hasThreadsOfMachine(plan) || plan.device != plan::DeviceKind::Cpu);
+                           const plan::Plan &plan, const json &settings) {
+  bool isOfMachine = field.key == "threads" &&
+                     settings.value(plan::threadsOfMachineKey, false);
   bool isOfTraining =
       field.key != "threads" && !plan.findProgram(plan::ProgramKind::Train);
   if (field.whenLeftOut.empty() || isOfMachine || isOfTraining)
@@ -344,9 +343,10 @@ static bool isMeshAxis(const config::SettingField &field) {
 /// none has to be.
 static json neededValue(const config::SettingField &field,
                         const plan::Plan &plan, const json &settings) {
-  if (isMeshAxis(field))
+  // Without the flag --threads, the threads are those of the machine.
+  if (isMeshAxis(field) || field.key == plan::threadsOfMachineKey)
     return nullptr;
-  return settings.value(field.key, writtenDefault(field, plan));
+  return settings.value(field.key, writtenDefault(field, plan, settings));
 }
 
 /// Returns the flag that gives a setting of the plan; "" if there is none, or
