@@ -168,24 +168,35 @@ class OneBit(h.HeddleTest):
         self.assertLess(skipped, 0.02 * sum(grad.size for grad in grads[0].values()))
         return norm
 
+    def check_steps(self, log, read, ranks, check):
+        """Every step but the first, from the checkpoint before it. `read(step)` gives a
+        checkpoint, and `check(step, before, after, grads)` the norm of the gradients."""
+        before = read(1)
+        for step, line in enumerate(log[1:], 2):
+            after = read(step)
+            loss, grads = self.gradients(before.weights, step, ranks)
+            self.assertLessEqual(h.relative(line["loss"], loss), 2e-6, step)
+            with self.subTest(step=step, phase=line["phase"]):
+                norm = check(step, before, after, grads)
+                self.assertLessEqual(h.relative(line["grad_norm"], norm), 1e-5)
+            before = after
+
     def check(self, ranks, steps, freeze, *flags, **model):
         out, log = self.train_saved(ranks, steps, freeze, *flags, **model)
+        self.assertEqual(len(log), steps)
         names = list(self.weights)
-        states = [None] + [State(out, step, names, ranks) for step in range(1, steps + 1)]
-        for step in range(2, steps + 1):
-            before, after = states[step - 1], states[step]
-            loss, grads = self.gradients(before.weights, step, ranks)
-            self.assertLessEqual(h.relative(log[step - 1]["loss"], loss), 2e-6, step)
-            with self.subTest(step=step):
-                check = self.check_dense if step <= freeze else self.check_compressed
-                norm = check(before, after, grads)
-                self.assertLessEqual(h.relative(log[step - 1]["grad_norm"], norm), 1e-5)
-                for name in names:
-                    p = before.weights[name].astype(float).reshape(-1)
-                    m = np.where((after.v[name] > 0) | (step <= freeze), after.m[name], 0)
-                    update = m / (np.sqrt(after.v[name]) + EPS) + DECAY * p
-                    self.assert_close(after.weights[name].reshape(-1), p - RATE * update,
-                                      1e-6, name)
+
+        def check(step, before, after, grads):
+            check = self.check_dense if step <= freeze else self.check_compressed
+            norm = check(before, after, grads)
+            for name in names:
+                p = before.weights[name].astype(float).reshape(-1)
+                m = np.where((after.v[name] > 0) | (step <= freeze), after.m[name], 0)
+                update = m / (np.sqrt(after.v[name]) + EPS) + DECAY * p
+                self.assert_close(after.weights[name].reshape(-1), p - RATE * update,
+                                  1e-6, name)
+            return norm
+        self.check_steps(log, lambda step: State(out, step, names, ranks), ranks, check)
 
     def test_two_ranks(self):
         self.check(2, 12, 5)
