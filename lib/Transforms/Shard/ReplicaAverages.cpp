@@ -44,6 +44,21 @@ static Value stack(OpBuilder &builder, Location loc, const ZeroStorage &zero,
       sharded(zero, 1, 0));
 }
 
+/// Applies a function of one element to tensors of the same shape.
+static Value map(OpBuilder &builder, Location loc, ValueRange operands,
+                 function_ref<Value(nn::Scalars &, ValueRange)> function) {
+  auto map =
+      builder.create<nn::MapOp>(loc, operands.front().getType(), operands,
+                                nn::FunctionAttr(), ArrayAttr());
+  Block &block = map.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  for (size_t i = 0; i < operands.size(); ++i)
+    block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(function(s, block.getArguments()));
+  return map.getOutputs()[0];
+}
+
 namespace {
 
 /// Builds the exchange of one bucket's average. A rank's summand of a partial
@@ -154,16 +169,12 @@ Value SignExchange::kept(Value errors) {
 }
 
 Value SignExchange::spread(Value factors, Value alike) {
-  auto ones = builder.create<nn::MapOp>(loc, alike.getType(), alike,
-                                        nn::FunctionAttr(), ArrayAttr());
-  Block &block = ones.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  block.addArgument(s.getF64Type(), loc);
-  s.create<nn::ReturnOp>(ValueRange{s.real(1)});
-  return builder.create<nn::ScaleSegmentsOp>(
-      loc, alike.getType(), ones.getOutputs()[0], factors, Value(), segments,
-      DenseI64ArrayAttr(), ArrayAttr());
+  Value ones =
+      map(builder, loc, alike,
+          [](nn::Scalars &s, ValueRange) -> Value { return s.real(1); });
+  return builder.create<nn::ScaleSegmentsOp>(loc, alike.getType(), ones,
+                                             factors, Value(), segments,
+                                             DenseI64ArrayAttr(), ArrayAttr());
 }
 
 Value SignExchange::begin(BucketCopier &copier, Value gradient) {
@@ -338,33 +349,21 @@ static Value jointScale(OpBuilder &builder, Location loc,
     squares = add(squares, moreSquares);
     elements = add(elements, moreElements);
   }
-  auto map = builder.create<nn::MapOp>(loc, squares.getType(),
-                                       ValueRange{squares, elements},
-                                       nn::FunctionAttr(), ArrayAttr());
-  Block &block = map.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  Value sum = block.addArgument(s.getF64Type(), loc);
-  Value count = block.addArgument(s.getF64Type(), loc);
-  // A rank may have no element of any tensor.
-  count = s.create<arith::MaximumFOp>(count, s.real(1));
-  s.create<nn::ReturnOp>(
-      ValueRange{s.create<math::SqrtOp>(s.div(sum, count)).getResult()});
-  return map.getOutputs()[0];
+  return map(builder, loc, {squares, elements},
+             [](nn::Scalars &s, ValueRange x) -> Value {
+               // A rank may have no element of any tensor.
+               Value count = s.create<arith::MaximumFOp>(x[1], s.real(1));
+               return s.create<math::SqrtOp>(s.div(x[0], count));
+             });
 }
 
 /// 1 / `factors`, and 0 for factors of 0.
 static Value reciprocals(OpBuilder &builder, Value factors) {
-  Location loc = factors.getLoc();
-  auto map = builder.create<nn::MapOp>(loc, factors.getType(), factors,
-                                       nn::FunctionAttr(), ArrayAttr());
-  Block &block = map.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  Value factor = block.addArgument(s.getF64Type(), loc);
-  s.create<nn::ReturnOp>(ValueRange{s.select(
-      s.isGreater(factor, s.real(0)), s.div(s.real(1), factor), s.real(0))});
-  return map.getOutputs()[0];
+  return map(builder, factors.getLoc(), factors,
+             [](nn::Scalars &s, ValueRange x) {
+               return s.select(s.isGreater(x[0], s.real(0)),
+                               s.div(s.real(1), x[0]), s.real(0));
+             });
 }
 
 void ParameterBuckets::exchangeJointly(OpBuilder &builder,
@@ -412,14 +411,8 @@ Value ParameterBuckets::squaresOfReplicas(OpBuilder &builder,
   auto sums = RankedTensorType::get({blocks}, builder.getF32Type());
   Value squares =
       builder.create<nn::SquareSumsOp>(loc, sums, stacked, ArrayAttr());
-  auto scaled = builder.create<nn::MapOp>(loc, sums, squares,
-                                          nn::FunctionAttr(), ArrayAttr());
-  Block &block = scaled.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
   // Each gradient is a summand times `ranks`, and the mean divides by `ranks`.
-  s.create<nn::ReturnOp>(
-      ValueRange{s.mul(block.addArgument(s.getF64Type(), loc),
-                       s.real(static_cast<double>(zero.ranks)))});
-  return scaled.getOutputs()[0];
+  return map(builder, loc, squares, [&](nn::Scalars &s, ValueRange x) {
+    return s.mul(x[0], s.real(static_cast<double>(zero.ranks)));
+  });
 }
