@@ -126,12 +126,12 @@ def compare(options, folder, name):
               [measure(options.bench, options.threads, shape, path)
                for _, _, path in cases]) for _ in range(options.turns)]
     dense = np.array([each for each, _ in turns])
-    whole = 0.5 if shape[4] else 1.0
     for number, (mode, block, path) in enumerate(cases):
         sparse = np.array([each[number] for _, each in turns])
         density = density_of(path, shape[4])
-        seen = density - (block / shape[1] / 2 if shape[4] else 0)
-        report(name, mode, block, density, dense, sparse, seen / whole)
+        blocks = shape[1] / block
+        share = density / ((blocks + 1) / (2 * blocks) if shape[4] else 1)
+        report(name, mode, block, density, dense, sparse, share)
         if options.torch:
             forward, gradient, flex = torch_ms(path, shape, block, options.threads)
             print(f"torch: sdpa {forward:.1f} and {gradient:.1f} ms, flex_attention "
@@ -139,7 +139,7 @@ def compare(options, folder, name):
 
 
 def report(name, mode, block, density, dense, sparse, share):
-    """`share` is the part of the dense kernel's pairs that the layout has."""
+    """`share` is the part of the dense kernel's blocks that the layout has."""
     for i, which in enumerate(("forward", "gradient")):
         faster = dense[:, i] / sparse[:, i]
         print(f"| {name} | {mode[0]} | {block} | {density:.3f} | {which} "
