@@ -59,8 +59,8 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
   let description = [{
     Properties that depend on an operand, a result or an attribute, so that a
     trait cannot express them: which results stay f32, what a sum is added to,
-    which result may be computed in place of which operand, and what the rows
-    of a row-wise operation are.
+    whether partial sums are read as they are, which result may be computed in
+    place of which operand, and what the rows of a row-wise operation are.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -74,6 +74,12 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
         operand gives partial sums as results: the all-reduce can come later.
       }],
       "bool", "isLinearIn", (ins "::mlir::OpOperand &":$operand),
+      /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Whether each rank reads its own summand of `operand`, if that is a
+        partial sum.
+      }],
+      "bool", "readsSummand", (ins "::mlir::OpOperand &":$operand),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
         The sums that the operation computes: for each the optional operand

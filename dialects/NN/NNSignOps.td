@@ -21,84 +21,101 @@
 #define HEDDLE_DIALECTS_NN_SIGN_OPS
 
 def NN_AverageOp : NN_NonDifferentiableOp<"average",
-    (ins NN_F32:$input, NN_F32:$before, NN_F32:$condition,
-         Optional<NN_F32>:$keep, Optional<NN_F32>:$factors, StrAttr:$wire,
-         UnitAttr:$joint, OptionalAttr<FlatSymbolRefAttr>:$bucket),
-    [NN_Elementwise, NN_Updates, AttrSizedOperandSegments,
+    (ins NN_F32:$state, NN_Float:$gradient, Variadic<NN_F32>:$inputs,
+         NN_F32:$condition, Optional<NN_F32>:$keep, Optional<NN_F32>:$factors,
+         StrAttr:$wire, UnitAttr:$joint, OptionalAttr<FlatSymbolRefAttr>:$bucket),
+    [NN_Elementwise, NN_Updates, AttrSizedOperandSegments, IsolatedFromAbove,
      DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "The mean of what the replicas compute of their own gradients.";
+  let summary = "A new state: the mean of what replicas compute of their own gradients.";
   let description = [{
-    The input is computed from a bucket of gradients. Each replica computes it
-    from its own summand of the gradients, times the number of replicas. If
-    `condition`, of rank 0, is 0, the result is `before`.
+    Each replica computes the body from its own summand of `gradient`, times the
+    number of replicas. The body has the form of nn.update's: its arguments are
+    one element of the state, of the gradient and of each input. It is affine in
+    the gradient, so the mean is what it gives for the sum of the summands. If
+    `condition`, of rank 0, is 0, the result is the old state.
 
     ```mlir
-    %m1 = nn.average %own else %m if %c wire "sign1"
-        : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+    %m1 = nn.average %m, %g with(%factor) if %c wire "sign1" of @parameters.decay
+        : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32> {
+    ^bb0(%a: f64, %b: f64, %d: f64):
+      %0 = arith.mulf %d, %b : f64
+      %1 = arith.addf %a, %0 : f64
+      nn.return %1 : f64
+    }
     ```
 
-    `wire` is the format in which the replicas send it: `sign1`, with one bit for
-    each element. The pass shard-partition-states replaces the operation by the
-    collectives of the format. With `f32` the input is computed from the sum of
-    the gradients, and nothing more is sent. A format that loses something keeps
-    it as errors, and adds `keep` times these to what is sent next, or 1 times
-    without `keep`.
+    `wire` is the format in which replicas send it: `sign1`, with one bit for each
+    element of the parameters in `bucket`. The pass spmd-expand-averages replaces
+    the operation by the collectives of the format. With `f32` the gradient is
+    the sum, and nothing is sent.
 
-    With `joint` a replica has one scale for all averages of the step that are
-    `joint`. `factors` has a number for each tensor of `bucket`: before it is
-    compressed, the tensor is multiplied by it, and the mean is divided by it; a
-    tensor with the factor 0 is not sent, and its mean is 0.
+    A format that loses something keeps it as errors, and adds `keep` times these
+    to what is sent next, or 1 times without `keep`. With `joint` a replica has
+    one scale for all averages of the step that are `joint`. `factors` has a
+    number for each tensor of `bucket`: before it is compressed, the tensor is
+    multiplied by it, and the mean is divided by it; a tensor with the factor 0
+    is not sent, and its mean is 0.
   }];
   let results = (outs NN_F32:$output);
+  let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $input `else` $before `if` $condition (`keep` $keep^)? `wire` $wire
-    (`by` $factors^ `of` $bucket)? attr-dict `:`
-    functional-type(operands, results)
+    $state `,` $gradient (`with` `(` $inputs^ `)`)? `if` $condition
+    (`keep` $keep^)? (`by` $factors^)? `wire` $wire (`of` $bucket^)? attr-dict
+    `:` functional-type(operands, results) $body
   }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = !strconcat([{
+    /// Leaves out what belongs to a wire format: the gradient is the sum.
+    void sendNothing();
+    bool readsSummand(::mlir::OpOperand &operand) {
+      return operand.getOperandNumber() == 1;
+    }
+  }], NN_StaysF32<>.declaration, NN_Ties.declaration);
+}
+
+/// An operation of one rank's program on the chunks of a bucket's tensors.
+/// `counts` has the elements of each tensor. `parts` is the number D of chunks
+/// of each tensor.
+class NN_SignOp<string mnemonic, dag args, list<Trait> traits = []>
+    : NN_NonDifferentiableOp<mnemonic, !con(args,
+        (ins DenseI64ArrayAttr:$counts, I64Attr:$parts)), traits> {
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat(
       NN_StaysF32<>.declaration, NN_Ties.declaration);
 }
 
-/// An operation on the chunks of a bucket's tensors. `counts` has the elements
-/// of each tensor. Before the spmd phase, `bucket` names the tensors instead.
-/// `parts` is the number D of chunks of each tensor.
-class NN_SignOp<string mnemonic, dag args, list<Trait> traits = []>
-    : NN_NonDifferentiableOp<mnemonic, !con(args,
-        (ins OptionalAttr<FlatSymbolRefAttr>:$bucket,
-             OptionalAttr<DenseI64ArrayAttr>:$counts, I64Attr:$parts)),
-        !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>],
-                    traits)> {
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat(
-      NN_Localize.declaration, NN_StaysF32<>.declaration,
-      NN_Ties.declaration);
-}
-
-def NN_SignScalesOp : NN_SignOp<"sign_scales",
+def NN_SignScalesOp : NN_NonDifferentiableOp<"sign_scales",
     (ins NN_F32:$input, NN_F32:$condition, Optional<Index>:$first,
-         UnitAttr:$chunked)> {
+         UnitAttr:$chunked, OptionalAttr<FlatSymbolRefAttr>:$bucket,
+         OptionalAttr<DenseI64ArrayAttr>:$counts, I64Attr:$parts),
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "scales[r, s] = |x[r, s]| / sqrt(n): the scale of tensor s in row r";
   let description = [{
-    The input is [R n], of R rows that replicas split. A row is the flat tensor
-    of the bucket. With `chunked` row r is chunk r of each tensor. scales is
-    [R, tensors]: the root of the mean square of the tensor's elements in the
-    row, 0 if there are none. If `condition`, of rank 0, is 0, all scales are.
+    The input is [R n], of R rows. A row is the flat tensor of the bucket. With
+    `chunked` row r is chunk r of each tensor. scales is [R, tensors]: the root of
+    the mean square of the tensor's elements in the row, 0 if there are none. If
+    `condition`, of rank 0, is 0, all scales are.
 
     ```mlir
-    %a = nn.sign_scales %x if %c of @parameters.decay parts 2
+    %a = nn.sign_scales %x if %c parts 2 {counts = array<i64: 100>}
         : (tensor<256xf32>, tensor<f32>) -> tensor<2x1xf32>
     ```
 
-    From the spmd phase on, `first` is the index of the rank's first row. Sums
-    are computed in double precision, in an order that does not depend on the
-    number of threads, and rounded once.
+    `first` is the index of the first row; none: 0. Before the spmd phase,
+    `bucket` can name the tensors instead of `counts`. Sums are computed in
+    double precision, in an order that does not depend on the number of threads,
+    and rounded once.
   }];
   let results = (outs NN_F32:$scales);
   let assemblyFormat = [{
     $input `if` $condition (`of` $bucket^)? (`first` $first^)? `parts` $parts
     attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_Localize.declaration, NN_StaysF32<>.declaration,
+      NN_Ties.declaration);
 }
 
 def NN_JoinScalesOp : NN_SignOp<"join_scales",
@@ -111,13 +128,13 @@ def NN_JoinScalesOp : NN_SignOp<"join_scales",
     buckets, they give a scale of all.
 
     ```mlir
-    %s, %n = nn.join_scales %a of @parameters.decay parts 2
+    %s, %n = nn.join_scales %a parts 2 {counts = array<i64: 100>}
         : (tensor<2x1xf32>) -> (tensor<2x1xf32>, tensor<2x1xf32>)
     ```
   }];
   let results = (outs NN_F32:$squares, NN_F32:$elements);
   let assemblyFormat = [{
-    $scales (`of` $bucket^)? (`first` $first^)? `parts` $parts attr-dict `:`
+    $scales (`first` $first^)? `parts` $parts attr-dict `:`
     functional-type(operands, results)
   }];
 }
@@ -128,18 +145,18 @@ def NN_PackSignsOp : NN_SignOp<"pack_signs",
   let summary = "The signs of x, and error = x - scale * sign(x).";
   let description = [{
     `input` and `chunked` are those of nn.sign_scales; `scales` are its results,
-    or [R, 1], one for all tensors of a row. words is [R, D, C / 32], the chunks of each row, or [R, 1, C / 32] with `chunked`.
-    error is as the input. Elements beyond the end of a tensor are zero in it,
-    and their bits are.
+    or [R, 1], one for all tensors of a row. words is [R, D, C / 32], the chunks
+    of each row, or [R, 1, C / 32] with `chunked`. error is as the input. Elements
+    beyond the end of a tensor are zero in it, and their bits are.
 
     ```mlir
-    %w, %e = nn.pack_signs %x scales %a of @parameters.decay parts 2
+    %w, %e = nn.pack_signs %x scales %a parts 2 {counts = array<i64: 100>}
         : (tensor<256xf32>, tensor<2x1xf32>) -> (tensor<2x2x2xi32>, tensor<256xf32>)
     ```
   }];
   let results = (outs NN_Ids:$words, NN_F32:$error);
   let assemblyFormat = [{
-    $input `scales` $scales (`of` $bucket^)? (`first` $first^)? `parts` $parts
+    $input `scales` $scales (`first` $first^)? `parts` $parts
     attr-dict `:` functional-type(operands, results)
   }];
 }
@@ -150,18 +167,18 @@ def NN_MeanSignsOp : NN_SignOp<"mean_signs",
   let summary = "y = error + the mean over senders of scale * sign";
   let description = [{
     words is [D, R, C / 32], what D senders have sent for the chunks of R rows;
-    scales is [D, tensors], or [D, 1]; error and y are [R C]. Elements beyond the end of a
-    tensor are zero in y.
+    scales is [D, tensors], or [D, 1]; error and y are [R C]. Elements beyond the
+    end of a tensor are zero in y.
 
     ```mlir
-    %y = nn.mean_signs %w scales %a to %e of @parameters.decay parts 2
+    %y = nn.mean_signs %w scales %a to %e parts 2 {counts = array<i64: 100>}
         : (tensor<2x2x2xi32>, tensor<2x1xf32>, tensor<128xf32>) -> tensor<128xf32>
     ```
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $words `scales` $scales `to` $error (`of` $bucket^)? (`first` $first^)?
-    `parts` $parts attr-dict `:` functional-type(operands, results)
+    $words `scales` $scales `to` $error (`first` $first^)? `parts` $parts
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -174,18 +191,17 @@ def NN_UnpackSignsOp : NN_SignOp<"unpack_signs",
     words is [D, 1, C / 32], scales [D, tensors]: one scale for each chunk of
     each tensor; or [D, 1], one for the chunks of all. `factors`, if given, has a
     number for each tensor by which its scales are multiplied. Padding of the
-    flat tensor is zero. If `condition`, of rank 0,
-    is 0, the result is `before`.
+    flat tensor is zero. If `condition`, of rank 0, is 0, the result is `before`.
 
     ```mlir
-    %m1 = nn.unpack_signs %w scales %b else %m if %c of @parameters.decay parts 2
+    %m1 = nn.unpack_signs %w scales %b else %m if %c parts 2 {counts = array<i64: 100>}
         : (tensor<2x1x2xi32>, tensor<2x1xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
     ```
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
     $words `scales` $scales (`times` $factors^)? `else` $before `if` $condition
-    (`of` $bucket^)? `parts` $parts attr-dict `:` functional-type(operands, results)
+    `parts` $parts attr-dict `:` functional-type(operands, results)
   }];
 }
 

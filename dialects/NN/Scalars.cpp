@@ -36,6 +36,20 @@ Value Scalars::select(Value condition, Value a, Value b) {
   return create<arith::SelectOp>(condition, a, b);
 }
 
+Value heddle::nn::buildMap(
+    OpBuilder &builder, Location loc, ValueRange operands,
+    function_ref<Value(Scalars &, ValueRange)> function) {
+  auto map = builder.create<MapOp>(loc, operands.front().getType(), operands,
+                                   FunctionAttr(), ArrayAttr());
+  Block &body = map.getBody().emplaceBlock();
+  Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&body);
+  for (size_t i = 0; i < operands.size(); ++i)
+    body.addArgument(s.getF64Type(), loc);
+  s.create<ReturnOp>(function(s, body.getArguments()));
+  return map.getOutputs()[0];
+}
+
 //===----------------------------------------------------------------------===//
 // The table
 //===----------------------------------------------------------------------===//

@@ -40,6 +40,8 @@ struct SignLayout {
   int64_t elements; ///< The elements of one chunk of every tensor.
 
   int64_t words() const { return elements / bitsPerWord; }
+  /// The elements of each tensor.
+  llvm::SmallVector<int64_t> counts() const;
 };
 
 /// The layout of an operation of NNSignOps.td.

@@ -4,14 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The operations of NNSignOps.td: verifiers, sharding and `localize`.
+// The operations of NNSignOps.td: verifiers, costs and sharding.
 //
 //===----------------------------------------------------------------------===//
 
 #include "BucketMembers.h"
+#include "Scalars.h"
 #include "SignLayout.h"
 #include "VerifyShape.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -38,9 +38,16 @@ SignLayout::SignLayout(ArrayRef<int64_t> counts, int64_t parts)
   }
 }
 
-template <typename OpT> static SmallVector<int64_t> countsOf(OpT op) {
+SmallVector<int64_t> SignLayout::counts() const {
+  return llvm::map_to_vector(tensors, [](const Tensor &t) { return t.count; });
+}
+
+static SmallVector<int64_t> countsOf(SignScalesOp op) {
   return op.getCounts() ? llvm::to_vector(*op.getCounts())
                         : elementsOfMembers(op);
+}
+template <typename OpT> static ArrayRef<int64_t> countsOf(OpT op) {
+  return op.getCounts();
 }
 
 template <typename OpT> static SignLayout layoutOf(OpT op) {
@@ -71,10 +78,16 @@ static LogicalResult verifyFactors(Operation *op, Value factors,
 }
 
 LogicalResult AverageOp::verify() {
-  if (getInput().getType() != getOutput().getType() ||
-      getBefore().getType() != getOutput().getType())
-    return emitOpError("gives ")
-           << getOutput().getType() << " for " << getInput().getType();
+  RankedTensorType type = tensorOf(getState());
+  auto isAlike = [&](Value value) {
+    return tensorOf(value).getShape() == type.getShape();
+  };
+  if (getOutput().getType() != type || !isAlike(getGradient()))
+    return emitOpError("gives ") << getOutput().getType() << " for " << type
+                                 << " and " << getGradient().getType();
+  for (Value input : getInputs())
+    if (tensorOf(input).getRank() > 0 && !isAlike(input))
+      return emitOpError("has an input of type ") << input.getType();
   if (failed(verifyShape(*this, getCondition(), {}, "condition")) ||
       (getKeep() && failed(verifyShape(*this, getKeep(), {}, "keep"))))
     return failure();
@@ -84,11 +97,27 @@ LogicalResult AverageOp::verify() {
     return emitOpError("is joint, and its wire format has no scales");
   if (getFactors() && !getJoint())
     return emitOpError("has factors, and is not joint");
-  if (bool(getFactors()) != getBucket().has_value())
-    return emitOpError("needs a bucket with factors, and none without");
+  if (getWire() != "f32" && !getBucket())
+    return emitOpError("names no bucket");
   if (getFactors() && tensorOf(getFactors()).getRank() != 1)
     return emitOpError("has factors of type ") << getFactors().getType();
   return success();
+}
+
+void AverageOp::sendNothing() {
+  setWire("f32");
+  setJoint(false);
+  removeBucketAttr();
+  getKeepMutable().clear();
+  Operation *maker = getFactors() ? getFactors().getDefiningOp() : nullptr;
+  getFactorsMutable().clear();
+  if (maker && maker->use_empty())
+    maker->erase();
+}
+
+LogicalResult AverageOp::verifyRegions() {
+  return verifyScalarBody(*this, getBody().front(), 2 + getInputs().size(),
+                          /*numResults=*/1);
 }
 
 LogicalResult AverageOp::verifySymbolUses(SymbolTableCollection &) {
@@ -100,40 +129,27 @@ LogicalResult AverageOp::verifySymbolUses(SymbolTableCollection &) {
                        bucketOf(*this).getMembers().size());
 }
 
-/// Whether the operation has what its layout depends on. Emits an error if it
-/// has it twice, or not at all.
-template <typename OpT> static LogicalResult verifyParts(OpT op) {
-  if (op.getBucket().has_value() == op.getCounts().has_value())
-    return op.emitOpError("needs a bucket, or the counts of elements");
+/// Emits an error if tensors of `counts` elements, cut in `parts` parts, have no
+/// layout.
+static LogicalResult verifyLayout(Operation *op, ArrayRef<int64_t> counts,
+                                  int64_t parts) {
   // So that products and sums of them fit an index.
   constexpr int64_t mostParts = int64_t(1) << 20;
   constexpr int64_t mostElements = int64_t(1) << 42;
-  auto parts = static_cast<int64_t>(op.getParts());
   if (parts < 1 || parts > mostParts)
-    return op.emitOpError("has ")
+    return op->emitOpError("has ")
            << parts << " parts; it needs 1 to " << mostParts;
-  if (!op.getCounts())
-    return success();
-  if (op.getCounts()->empty())
-    return op.emitOpError("has no tensor");
+  if (counts.empty())
+    return op->emitOpError("has no tensor");
   int64_t elements = 0;
-  for (int64_t count : *op.getCounts()) {
+  for (int64_t count : counts) {
     if (count < 1)
-      return op.emitOpError("has a tensor without elements");
+      return op->emitOpError("has a tensor without elements");
     if (count > mostElements - elements)
-      return op.emitOpError("has more than ") << mostElements << " elements";
+      return op->emitOpError("has more than ") << mostElements << " elements";
     elements += count;
   }
   return success();
-}
-
-template <typename OpT> static bool knowsLayout(OpT op) {
-  return op.getCounts() || bucketOf(op);
-}
-
-/// Checks the bucket that an operation names, and what depends on its members.
-template <typename OpT> static LogicalResult verifyMembers(OpT op) {
-  return success(succeeded(verifyBucketUse(op)) && succeeded(op.verify()));
 }
 
 /// Verifies that the flat tensor `input` has `rows` rows: the flat tensors of
@@ -164,25 +180,36 @@ static LogicalResult verifyScales(Operation *op, const SignLayout &layout,
   return verifyShape(op, scales, {rows, tensors}, "scales");
 }
 
-LogicalResult SignScalesOp::verify() {
-  if (failed(verifyParts(*this)))
+static LogicalResult verifyTensors(SignScalesOp op) {
+  SmallVector<int64_t> counts = countsOf(op);
+  if (failed(verifyLayout(op, counts, op.getParts())))
     return failure();
+  SignLayout layout(counts, op.getParts());
+  int64_t rows = dim(op.getScales(), 0);
+  if (failed(verifyScales(op, layout, op.getScales(), rows,
+                          /*mayBeJoint=*/false)))
+    return failure();
+  return verifyRows(op, layout, op.getInput(), rows, op.getChunked());
+}
+
+LogicalResult SignScalesOp::verify() {
+  if (getBucket().has_value() == getCounts().has_value())
+    return emitOpError("needs a bucket, or the counts of elements");
   if (failed(verifyShape(*this, getCondition(), {}, "condition")))
     return failure();
   if (tensorOf(getScales()).getRank() != 2)
     return emitOpError("gives ") << getScales().getType();
-  if (!knowsLayout(*this))
-    return success();
-  SignLayout layout = layoutOf(*this);
-  int64_t rows = dim(getScales(), 0);
-  if (failed(verifyScales(*this, layout, getScales(), rows,
-                          /*mayBeJoint=*/false)))
+  return getCounts() ? verifyTensors(*this) : success();
+}
+
+LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
+  if (failed(verifyBucketUse(*this)))
     return failure();
-  return verifyRows(*this, layout, getInput(), rows, getChunked());
+  return bucketOf(*this) ? verifyTensors(*this) : success();
 }
 
 LogicalResult JoinScalesOp::verify() {
-  if (failed(verifyParts(*this)))
+  if (failed(verifyLayout(*this, getCounts(), getParts())))
     return failure();
   if (tensorOf(getScales()).getRank() != 2 || dim(getScales(), 0) < 1)
     return emitOpError("takes ") << getScales().getType();
@@ -190,21 +217,18 @@ LogicalResult JoinScalesOp::verify() {
   for (Value result : getResults())
     if (failed(verifyShape(*this, result, {rows, 1}, "a result")))
       return failure();
-  return knowsLayout(*this) ? verifyScales(*this, layoutOf(*this), getScales(),
-                                           rows, /*mayBeJoint=*/false)
-                            : success();
+  return verifyScales(*this, layoutOf(*this), getScales(), rows,
+                      /*mayBeJoint=*/false);
 }
 
 LogicalResult PackSignsOp::verify() {
-  if (failed(verifyParts(*this)))
+  if (failed(verifyLayout(*this, getCounts(), getParts())))
     return failure();
   if (getError().getType() != getInput().getType())
     return emitOpError("gives ")
            << getError().getType() << " for " << getInput().getType();
   if (tensorOf(getWords()).getRank() != 3)
     return emitOpError("gives ") << getWords().getType();
-  if (!knowsLayout(*this))
-    return success();
   SignLayout layout = layoutOf(*this);
   int64_t rows = dim(getWords(), 0), chunks = getChunked() ? 1 : layout.parts;
   if (failed(verifyShape(*this, getWords(), {rows, chunks, layout.words()},
@@ -215,15 +239,13 @@ LogicalResult PackSignsOp::verify() {
 }
 
 LogicalResult MeanSignsOp::verify() {
-  if (failed(verifyParts(*this)))
+  if (failed(verifyLayout(*this, getCounts(), getParts())))
     return failure();
   if (getError().getType() != getOutput().getType())
     return emitOpError("gives ")
            << getOutput().getType() << " for " << getError().getType();
   if (tensorOf(getWords()).getRank() != 3)
     return emitOpError("takes ") << getWords().getType();
-  if (!knowsLayout(*this))
-    return success();
   SignLayout layout = layoutOf(*this);
   int64_t rows = dim(getWords(), 1);
   if (failed(verifyShape(*this, getWords(),
@@ -234,13 +256,11 @@ LogicalResult MeanSignsOp::verify() {
 }
 
 LogicalResult UnpackSignsOp::verify() {
-  if (failed(verifyParts(*this)))
+  if (failed(verifyLayout(*this, getCounts(), getParts())))
     return failure();
   if (getBefore().getType() != getOutput().getType())
     return emitOpError("gives ")
            << getOutput().getType() << " for " << getBefore().getType();
-  if (!knowsLayout(*this))
-    return success();
   SignLayout layout = layoutOf(*this);
   if (failed(verifyShape(*this, getWords(), {layout.parts, 1, layout.words()},
                          "words")) ||
@@ -248,22 +268,6 @@ LogicalResult UnpackSignsOp::verify() {
       failed(verifyFactors(*this, getFactors(), layout.tensors.size())))
     return failure();
   return verifyRows(*this, layout, getOutput(), 1, /*isChunked=*/false);
-}
-
-LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyMembers(*this);
-}
-LogicalResult JoinScalesOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyMembers(*this);
-}
-LogicalResult PackSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyMembers(*this);
-}
-LogicalResult MeanSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyMembers(*this);
-}
-LogicalResult UnpackSignsOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyMembers(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -282,7 +286,9 @@ StringRef UnpackSignsOp::getNotDifferentiableReason() { return isOptimizer; }
 static double elementsOf(Value value) {
   return static_cast<double>(tensorOf(value).getNumElements());
 }
-double AverageOp::getFlops() { return 0; }
+double AverageOp::getFlops() {
+  return flopsOf(getBody().front()) * elementsOf(getOutput());
+}
 double SignScalesOp::getFlops() { return 2 * elementsOf(getInput()); }
 double JoinScalesOp::getFlops() { return 3 * elementsOf(getScales()); }
 double PackSignsOp::getFlops() { return elementsOf(getInput()); }
@@ -291,87 +297,39 @@ double MeanSignsOp::getFlops() {
 }
 double UnpackSignsOp::getFlops() { return elementsOf(getOutput()); }
 
-/// The rule, of which the factor "r" counts rows. The replicas split them.
-static dist::ShardingRule withRows(dist::ShardingRule rule, int64_t rows) {
-  dist::Factor &factor = rule.factors[rule.indexOf("r")];
-  factor.size = rows;
-  factor.units = "replicas";
-  return rule;
+dist::ShardingRule AverageOp::getShardingRule() {
+  SmallVector<std::string> operands;
+  for (Value operand : getOperands())
+    operands.push_back(operand == getFactors()           ? "m"
+                       : tensorOf(operand).getRank() > 0 ? "n"
+                                                         : "");
+  return dist::buildRule(*this, operands, {"n"}, "m");
 }
 
-dist::ShardingRule AverageOp::getShardingRule() {
-  return dist::buildRule(*this, {"n", "n", "", getKeep() ? "" : "m", "m"},
-                         {"n"}, "m");
-}
+// No rank has a part of the others' tensors.
 dist::ShardingRule SignScalesOp::getShardingRule() {
-  return withRows(dist::buildRule(*this, {"r", ""}, {"rm"}, "m"),
-                  dim(getScales(), 0));
+  return dist::buildRule(*this, {"n", ""}, {"rm"}, "nrm");
 }
 dist::ShardingRule JoinScalesOp::getShardingRule() {
-  return withRows(dist::buildRule(*this, {"rm"}, {"rk", "rk"}, "mk"),
-                  dim(getScales(), 0));
+  return dist::buildRule(*this, {"rm"}, {"rk", "rk"}, "rmk");
 }
 dist::ShardingRule PackSignsOp::getShardingRule() {
-  return withRows(dist::buildRule(*this, {"r", "rm"}, {"rsw", "r"}, "msw"),
-                  dim(getWords(), 0));
+  return dist::buildRule(*this, {"n", "rm"}, {"rsw", "n"}, "nrmsw");
 }
 dist::ShardingRule MeanSignsOp::getShardingRule() {
-  return withRows(dist::buildRule(*this, {"srw", "sm", "r"}, {"r"}, "smw"),
-                  dim(getWords(), 1));
+  return dist::buildRule(*this, {"srw", "sm", "n"}, {"n"}, "srwmn");
 }
 dist::ShardingRule UnpackSignsOp::getShardingRule() {
   return dist::buildRule(*this, {"srw", "sm", "n", "", "f"}, {"n"}, "srwmnf");
 }
 
-/// Replaces the operation's reference to a bucket by the counts of its tensors.
-template <typename OpT> static void nameCounts(OpT op) {
-  op.setCounts(countsOf(op));
-  op.removeBucketAttr();
-}
-
-/// Sets the operand `first` to the index of the rank's first row, of `rows`
-/// rows.
-template <typename OpT>
-static void nameFirst(OpT op, const dist::Split &split, int64_t rows) {
-  int64_t factor = split.rule.indexOf("r");
-  if (split.axes[factor].empty())
-    return;
-  OpBuilder builder(op);
-  Value rank = builder.create<dist::RankOp>(op.getLoc(), builder.getIndexType(),
-                                            split.axes[factor]);
-  Value count = builder.create<arith::ConstantIndexOp>(op.getLoc(), rows);
-  op.getFirstMutable().assign(
-      builder.create<arith::MulIOp>(op.getLoc(), rank, count).getResult());
-}
-
-void SignScalesOp::localize(const dist::Split &split) {
-  nameCounts(*this);
-  if (getChunked())
-    nameFirst(*this, split, dim(getScales(), 0));
-}
-void JoinScalesOp::localize(const dist::Split &split) {
-  nameCounts(*this);
-  if (getChunked())
-    nameFirst(*this, split, dim(getScales(), 0));
-}
-void PackSignsOp::localize(const dist::Split &split) {
-  nameCounts(*this);
-  if (getChunked())
-    nameFirst(*this, split, dim(getWords(), 0));
-  getError().setType(tensorOf(getInput()));
-}
-void MeanSignsOp::localize(const dist::Split &split) {
-  nameCounts(*this);
-  nameFirst(*this, split, dim(getWords(), 1));
-  getOutput().setType(tensorOf(getError()));
-}
-void UnpackSignsOp::localize(const dist::Split &) {
-  nameCounts(*this);
-  getOutput().setType(tensorOf(getBefore()));
+void SignScalesOp::localize(const dist::Split &) {
+  setCounts(countsOf(*this));
+  removeBucketAttr();
 }
 
 SmallVector<Tie> AverageOp::getTies() {
-  return {{getOutput(), getBefore(), Tie::Worth::OfState}};
+  return {{getOutput(), getState(), Tie::Worth::OfState}};
 }
 SmallVector<Tie> SignScalesOp::getTies() { return {}; }
 SmallVector<Tie> JoinScalesOp::getTies() { return {}; }

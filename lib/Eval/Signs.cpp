@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScalarProgram.h"
 #include "dialects/NN/SignLayout.h"
 #include "heddle/Eval/ReferenceOps.h"
 #include <cmath>
@@ -20,10 +21,21 @@ namespace {
 
 using nn::SignLayout;
 
+/// The body is affine in the gradient, so the mean is what it gives for the
+/// whole gradient.
 LogicalResult evalAverage(nn::AverageOp op, const Inputs &in, Outputs &out) {
   bool updates = in.number(op.getCondition()) != 0;
-  llvm::copy(in[updates ? op.getInput() : op.getBefore()].floats(),
-             out.floats(op.getOutput()));
+  ScalarProgram program(op.getBody().front());
+  OperandRange read =
+      op->getOperands().take_front(op.getBody().getNumArguments());
+  int64_t count = in[op.getState()].numElements();
+  for (int64_t i = 0; i < count; ++i) {
+    SmallVector<double> arguments;
+    for (Value operand : read)
+      arguments.push_back(in.floats(operand)[in[operand].rank() ? i : 0]);
+    out.floats(op.getOutput())[i] =
+        updates ? program.run(arguments)[0] : in.floats(op.getState())[i];
+  }
   return success();
 }
 

@@ -394,17 +394,7 @@ Tensor ForwardBuilder::headNorm(Tensor x, int64_t heads, double eps,
 Value ForwardBuilder::map(
     ValueRange inputs, const std::string &path,
     llvm::function_ref<Value(nn::Scalars &, ValueRange)> body) {
-  Location place = at(path);
-  auto made = builder.create<nn::MapOp>(place, inputs[0].getType(), inputs,
-                                        /*function=*/nn::FunctionAttr(),
-                                        /*shardings=*/ArrayAttr());
-  Block &block = made.getBody().emplaceBlock();
-  nn::Scalars s(place, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    block.addArgument(s.getF64Type(), place);
-  s.create<nn::ReturnOp>(body(s, block.getArguments()));
-  return made.getResult(0);
+  return nn::buildMap(builder, at(path), inputs, body);
 }
 
 Tensor ForwardBuilder::scale(Tensor x, double factor, const std::string &path) {

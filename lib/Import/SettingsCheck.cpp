@@ -175,9 +175,10 @@ static std::string checkSigns(const Settings &values) {
   if (!sendsSigns(values.optimizer) || values.mode != Mode::Train)
     return "";
   std::string name = wordOf(values.optimizer), what;
-  if (values.pipe > 1)
+  bool isOther = values.optimizer != Optimizer::OneBitAdam;
+  if (isOther && values.pipe > 1)
     what = "pipeline stages";
-  else if (values.tensor > 1)
+  else if (isOther && values.tensor > 1)
     what = "tensor ranks";
   else if (values.delayedUpdate)
     what = "delayed updates";

@@ -152,6 +152,9 @@ static void buildSpmd(OpPassManager &pm, const CompileOptions &) {
   // This pass needs the reshards of `spmd-partition-activations`, because this
   // pass turns all reshards into collectives, and removes the shardings.
   pm.addNestedPass<nn::ModelOp>(createSpmdLocalize());
+  // This pass needs local shapes, because a rank packs the signs of what it has
+  // itself. It runs before `spmd-overlap`, which starts its collectives early.
+  pm.addNestedPass<nn::ModelOp>(createSpmdExpandAverages());
   // This pass needs local shapes, because it divides the tokens of a single
   // rank into chunks. It moves whole collectives into the chunks. Therefore it
   // runs before `spmd-overlap`, which separates the starts of collectives from

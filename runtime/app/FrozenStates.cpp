@@ -54,14 +54,15 @@ static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
                                              const plan::Plan &plan, bool all) {
   std::set<std::string> begun;
   bool fits = true;
-  for (const State &state : plan.states) {
-    if (!plan::holdsErrors(state.name))
-      continue;
-    begun.insert(state.name);
-    const plan::WeightSlice piece = sourcesOf(plan, state).front();
-    const io::TensorInfo *found = checkpoint.optimizer.find(piece.tensor);
-    fits &= found && found->shape == piece.shape;
-  }
+  for (const plan::Stage &stage : plan.stages)
+    for (const State &state : stage.states) {
+      if (!plan::holdsErrors(state.name))
+        continue;
+      begun.insert(state.name);
+      const plan::WeightSlice piece = sourcesOf(stage, state).front();
+      const io::TensorInfo *found = checkpoint.optimizer.find(piece.tensor);
+      fits &= found && found->shape == piece.shape;
+    }
   // The order of errors depends on the ranks, also where their number does not.
   return all || !fits ? begun : std::set<std::string>();
 }

@@ -34,7 +34,9 @@ CASES = [([], 1, True),
          (["--mesh", "data=2", "--zero", 3, "--precision", "bf16"], 2, True),
          (["--mesh", "data=2,pipe=2", "--zero", 1, "--micro-batch", 1], 4, False),
          # One of the ranks has the token; the second update is the last dense one.
-         (["--mesh", "data=2", "--optimizer", "OneBitAdam", "--freeze-step", 2], 2, True)]
+         (["--mesh", "data=2", "--optimizer", "OneBitAdam", "--freeze-step", 2], 2, True),
+         (["--mesh", "data=2,tensor=2", "--zero", 2, "--precision", "bf16",
+           "--optimizer", "OneBitAdam", "--freeze-step", 2], 4, False)]
 
 
 class NonFiniteTest(h.HeddleTest):

@@ -10,6 +10,7 @@ from another sign soon has other losses."""
 import json
 import os
 import sys
+import types
 import unittest
 
 import numpy as np
@@ -45,10 +46,28 @@ def compress(x):
     return np.where(x >= 0, scale, -scale), np.abs(x) < UNSURE * scale
 
 
-class State:
-    """What a checkpoint has of each tensor, flat; errors by rank."""
+def parts_of(name, shape, tensor):
+    """The flat indices of what each tensor rank holds of a parameter."""
+    every = np.arange(np.prod(shape)).reshape(shape)
+    if "c_attn" in name:
+        axis, segments = -1, 3
+    elif "c_fc" in name:
+        axis, segments = -1, 1
+    elif name == "wte.weight" or name.endswith("c_proj.weight"):
+        axis, segments = 0, 1
+    else:
+        axis = None
+    if tensor == 1 or axis is None:
+        return [every.reshape(-1)]
+    cut = [np.split(segment, tensor, axis) for segment in np.split(every, segments, axis)]
+    return [np.concatenate(mine, axis).reshape(-1) for mine in zip(*cut)]
 
-    def __init__(self, folder, step, names, ranks):
+
+class State:
+    """What a checkpoint has of each tensor, flat; errors by rank. `held` has those of
+    each tensor rank, for what it holds of a tensor that `tensor` splits."""
+
+    def __init__(self, folder, step, names, ranks, tensor=1):
         folder = os.path.join(folder, f"step-{step:06d}")
         weights = h.read_safetensors(os.path.join(folder, "model.safetensors"))
         kept = h.read_safetensors(os.path.join(folder, "heddle",
@@ -59,36 +78,47 @@ class State:
             return {name: kept[f"{what}.transformer.{name}"].astype(float).reshape(-1)
                     for name in names}
         self.m, self.v = moments("exp_avg"), moments("exp_avg_sq")
-        sent = [name for name in names if self.m[name].size >= 8 * ranks ** 2]
-        worker = [value for key, value in kept.items() if key.startswith("worker_error")]
-        server = [value for key, value in kept.items() if key.startswith("server_error")]
-        self.worker, self.server = {}, {}
-        if not sent or not worker:
+        self.parts = {name: parts_of(name, value.shape, tensor)
+                      for name, value in self.weights.items()}
+        self.held = [types.SimpleNamespace(worker={}, server={}) for _ in range(tensor)]
+        self.worker, self.server = self.held[0].worker, self.held[0].server
+        for what in ("", "tensor."):
+            self.read_errors(kept, f"decay.{what}compressed",
+                             [name for name, parts in self.parts.items()
+                              if (len(parts) > 1) == bool(what)
+                              and parts[0].size >= 8 * ranks ** 2], ranks)
+
+    def read_errors(self, kept, bucket, names, ranks):
+        if not names or "worker_error." + bucket not in kept:
             return
-        worker = worker[0].astype(float).reshape(ranks, -1)
-        server = server[0].astype(float).reshape(ranks, -1)
+        count = len(self.parts[names[0]])
+        worker = kept["worker_error." + bucket].astype(float).reshape(count, ranks, -1)
+        server = kept["server_error." + bucket].astype(float).reshape(count, ranks, -1)
         begin = offset = 0
-        for name in sent:
-            count = self.m[name].size
-            chunk = up_to(count, 64 * ranks) // ranks
-            self.worker[name] = worker[:, begin:begin + count]
-            self.server[name] = server[:, offset:offset + chunk].reshape(-1)[:count]
-            begin += up_to(count, 64)
+        for name in names:
+            size = self.parts[name][0].size
+            chunk = up_to(size, 64 * ranks) // ranks
+            for number, held in enumerate(self.held[:count]):
+                held.worker[name] = worker[number, :, begin:begin + size]
+                held.server[name] = server[number, :, offset:offset + chunk].reshape(
+                    -1)[:size]
+            begin += up_to(size, 64)
             offset += chunk
 
 
 class OneBit(h.HeddleTest):
-    def train_saved(self, ranks, steps, freeze, *flags, config=None, **model):
+    def train_saved(self, ranks, steps, freeze, *flags, config=None, tensor=1, **model):
         self.rows = ROWS * ranks
         self.model, self.config, self.weights = self.make_model(**{**MODEL, **model})
         self.data, self.tokens = self.make_tokens(self.rows * SEQ * steps + 1,
                                                   self.config["vocab_size"])
-        self.binary = self.compile(self.model, "--batch", self.rows, "--seq", SEQ,
-                                   "--mesh", f"data={ranks}", "--threads", 1, *flags,
-                                   config=config or config_of(freeze))
-        out = self.path("-".join(map(str, ("out", ranks, *flags))))
+        self.binary = self.compile(
+            self.model, "--batch", self.rows, "--seq", SEQ, "--mesh",
+            f"data={ranks}" + f",tensor={tensor}" * (tensor > 1), "--threads", 1, *flags,
+            config=config or config_of(freeze))
+        out = self.path("-".join(map(str, ("out", ranks, tensor, *flags))))
         return out, self.train(self.binary, self.data, steps, "--save", out,
-                               "--save-every", 1, ranks=ranks)
+                               "--save-every", 1, ranks=ranks * tensor)
 
     def gradients(self, weights, step, ranks):
         """The loss, and the gradients of each rank's rows, flat."""
@@ -162,7 +192,9 @@ class OneBit(h.HeddleTest):
             if name not in before.worker:
                 self.assert_close(after.m[name], np.mean(made, axis=0), 2e-5, name)
                 continue
-            skipped += self.check_average(name, made, before, after, after.m[name])
+            for part, *held in zip(before.parts[name], before.held, after.held):
+                skipped += self.check_average(name, [own[part] for own in made], *held,
+                                              after.m[name][part])
         # Positions after the sequence have no gradient, biases of keys none but for
         # rounding.
         self.assertLess(skipped, 0.02 * sum(grad.size for grad in grads[0].values()))
@@ -181,8 +213,8 @@ class OneBit(h.HeddleTest):
                 self.assertLessEqual(h.relative(line["grad_norm"], norm), 1e-5)
             before = after
 
-    def check(self, ranks, steps, freeze, *flags, **model):
-        out, log = self.train_saved(ranks, steps, freeze, *flags, **model)
+    def check(self, ranks, steps, freeze, *flags, tensor=1, **model):
+        out, log = self.train_saved(ranks, steps, freeze, *flags, tensor=tensor, **model)
         self.assertEqual(len(log), steps)
         names = list(self.weights)
 
@@ -196,13 +228,41 @@ class OneBit(h.HeddleTest):
                 self.assert_close(after.weights[name].reshape(-1), p - RATE * update,
                                   1e-6, name)
             return norm
-        self.check_steps(log, lambda step: State(out, step, names, ranks), ranks, check)
+        self.check_steps(log, lambda step: State(out, step, names, ranks, tensor), ranks, check)
+        self.assertTrue(State(out, steps, names, ranks, tensor).worker)
 
     def test_two_ranks(self):
         self.check(2, 12, 5)
 
     def test_three_ranks(self):
         self.check(3, 8, 4, vocab=101, embed=36)
+
+    def test_tensor_ranks(self):
+        """Each sends signs and scales of what it holds."""
+        self.check(2, 7, 4, tensor=2, vocab=98)
+        self.check(2, 7, 4, "--zero", 2, "--sequence-parallel", tensor=2, vocab=98)
+        self.check(2, 7, 4, "--sequence-parallel", tensor=2, vocab=98)
+
+    def test_stages(self):
+        """They are as one. Gradients differ in the last bit, and with them the signs of
+        numbers that are next to zero."""
+        flags = ["--accumulate", 2, "--zero", 1]
+        _, one = self.train_saved(2, 7, 4, *flags)
+        binary = self.compile(self.model, "--batch", self.rows, "--seq", SEQ, "--mesh",
+                              "data=2,pipe=2", "--threads", 1, *flags,
+                              config=config_of(4), output="stages")
+        out = self.path("stages-out")
+        stages = self.train(binary, self.data, 7, "--save", out, "--save-every", 5, ranks=4,
+                            name="stages")
+        for line, expected in zip(stages, one):
+            self.assertLess(h.relative(line["loss"], expected["loss"]), 1e-5)
+        folder = os.path.join(out, "step-000005")
+        again = self.train(binary, self.data, 7, "--resume", folder, ranks=4, name="again")
+        self.assertEqual([line["loss"] for line in again],
+                         [line["loss"] for line in stages[5:]])
+        other = h.run_ranks(2, [self.binary, "train", "--data", self.data, "--steps", 7,
+                                "--resume", folder, "--progress", "none"])
+        self.assertIn("warning[H0414]", other.stderr)
 
     def test_zero(self):
         for stage in (1, 2, 3):

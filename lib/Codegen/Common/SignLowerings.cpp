@@ -147,15 +147,6 @@ static Value isTrue(ScalarBuilder &s, Value condition) {
                                  s.f32(0));
 }
 
-static Values lowerAverage(nn::AverageOp op, nn::AverageOp::Adaptor in,
-                           LinalgBuilder &b) {
-  return {b.map(op.getType(),
-                {{in.getInput()}, {in.getBefore()}, scalar(in.getCondition())},
-                [](ScalarBuilder &s, Args x) -> Value {
-                  return s.create<arith::SelectOp>(isTrue(s, x[2]), x[0], x[1]);
-                })};
-}
-
 static Values lowerSignScales(nn::SignScalesOp op, nn::SignScalesOp::Adaptor in,
                               LinalgBuilder &b) {
   SignLayout layout = nn::signLayoutOf(op);
@@ -345,7 +336,6 @@ static Values lowerUnpackSigns(nn::UnpackSignsOp op,
 }
 
 void attachSignLowerings(MLIRContext *context) {
-  attachLinalg<nn::AverageOp, lowerAverage>(context);
   attachLinalg<nn::SignScalesOp, lowerSignScales, Generator::Signs>(context);
   attachLinalg<nn::JoinScalesOp, lowerJoinScales, Generator::Signs>(context);
   attachLinalg<nn::PackSignsOp, lowerPackSigns, Generator::Signs>(context);

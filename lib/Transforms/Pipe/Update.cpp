@@ -135,7 +135,8 @@ static void rename(Operation *copy, nn::BucketOp bucket) {
 
 /// Returns the shape of the result of `copy`, which is a copy of `op` for one
 /// of the stage's buckets. `old` is the result of `op`. Sums per block or per
-/// segment have one element for each block or segment of the stage's bucket.
+/// segment have one element for each block or segment of the stage's bucket. A
+/// stack has as many flat tensors as `op`.
 /// For any other operation, some operand of `op` has the shape of `old`, and
 /// the result gets the shape of the same operand of `copy`.
 static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
@@ -149,6 +150,9 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
   }
   if (isa<nn::SegmentSumsOp>(copy))
     return {static_cast<int64_t>(nn::segmentsOf(copy).size())};
+  if (isa<dist::StackOp>(copy))
+    return {shapeOf(copy->getOperand(0))[0] * shapeOf(old)[0] /
+            shapeOf(op->getOperand(0))[0]};
   for (auto [before, now] : llvm::zip(op->getOperands(), copy->getOperands()))
     if (shapeOf(before) == shapeOf(old))
       return llvm::to_vector(shapeOf(now));
@@ -192,10 +196,7 @@ void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
                                              (*bucket)[number].getType())
                                              .getShape())
                             : type.clone(shapeOfResult(&op, copy, old)));
-      if (squares)
-        mapping.map(old, result);
-      else
-        flats[old][number] = result;
+      flats[old][number] = result;
     }
   }
 }
@@ -219,7 +220,7 @@ Value UpdateWriter::pack(Location loc, ArrayRef<Value> sums) {
 void UpdateWriter::writePack(nn::PackOp whole) {
   SmallVector<Value> sums;
   for (Value sum : whole.getMembers())
-    if (Value mine = mapping.lookupOrNull(sum))
+    if (Value mine = flats.lookup(sum)[0])
       sums.push_back(mine);
   if (Value packed = pack(whole.getLoc(), sums))
     mapping.map(whole.getFlat(), packed);

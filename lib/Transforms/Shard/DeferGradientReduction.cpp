@@ -188,8 +188,8 @@ private:
 
   /// Inserts the reduction over the mesh axis `tensor` before the optimizer
   /// update that reads the bucket. With replicas there already is a reshard
-  /// that reduces the bucket over the replicas. This reshard is changed to
-  /// reduce over `tensor`, too.
+  /// that reduces the bucket over the replicas, which is changed to reduce over
+  /// `tensor`, too; or each replica reads its own summand.
   void addUp(nn::ModelOp model, nn::BucketOp bucket,
              const dist::Strategy &strategy) {
     model.walk([&](nn::GetOp get) {
@@ -200,8 +200,12 @@ private:
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfter(get);
       TensorShardingAttr from = *bucket.getStorage();
+      SmallVector<Attribute> ofReplicas(from.getUnreduced().getValue());
+      llvm::erase_if(ofReplicas, [&](Attribute axis) {
+        return llvm::is_contained(tensorAxes, axis);
+      });
       auto to = TensorShardingAttr::get(&getContext(), from.getDims(),
-                                        builder.getArrayAttr({}));
+                                        builder.getArrayAttr(ofReplicas));
       auto sum = builder.create<dist::ReshardOp>(
           get.getLoc(), bucket.getType(), get.getValue(), from, to,
           builder.getStringAttr("nn.update"),

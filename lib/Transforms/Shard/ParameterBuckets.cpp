@@ -97,8 +97,10 @@ static StringRef groupOf(nn::BucketOp bucket) {
 /// tensor would be padding for the most part, and their scales, if it has some
 /// of its own, as many bytes as the tensor.
 bool ParameterBuckets::isCompressed(nn::StateOp parameter) const {
-  bool isLarge =
-      parameter.getTensorType().getNumElements() >= 8 * zero.ranks * zero.ranks;
+  int64_t elements = parameter.getTensorType().getNumElements();
+  if (isTensorSplit(parameter))
+    elements /= strategy.tensor;
+  bool isLarge = elements >= 8 * zero.ranks * zero.ranks;
   return compresses && zero.ranks > 1 && (isJoint || isLarge);
 }
 
@@ -204,19 +206,7 @@ nn::AverageOp heddle::shard::averageOf(nn::UpdateOp update) {
 
 Value heddle::shard::gradientOf(nn::UpdateOp update) {
   nn::AverageOp average = averageOf(update);
-  if (!average)
-    return update.getGradient();
-  auto model = update->getParentOfType<nn::ModelOp>();
-  for (Value operand : average.getInput().getDefiningOp()->getOperands())
-    if (auto get = operand.getDefiningOp<nn::GetOp>())
-      if (auto bucket =
-              model.lookupSymbol<nn::BucketOp>(get.getStateAttr().getAttr()))
-        if (model
-                .lookupSymbol<nn::StateOp>(
-                    cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getAttr())
-                .getRole() == StateRole::Gradient)
-          return get;
-  llvm_unreachable("an average is computed from gradients");
+  return average ? average.getGradient() : update.getGradient();
 }
 
 void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
@@ -309,33 +299,6 @@ void ParameterBuckets::replaceNorm(nn::GlobalNormOp norm) {
   norm.setSummed(true);
 }
 
-void ParameterBuckets::replaceUpdates() {
-  OpBuilder builder(step);
-  std::deque<BucketCopier> copiers;
-  SmallVector<BucketCopier *> all;
-  for (ParameterBucket &bucket : buckets) {
-    copiers.emplace_back(builder, bucket, oldReads,
-                         [this, &builder, &bucket](nn::GetOp get) {
-                           return read(builder, bucketFor(bucket, get));
-                         });
-    all.push_back(&copiers.back());
-  }
-  auto updates = step.getBody().getOps<nn::UpdateOp>();
-  auto first = llvm::find_if(updates, [](nn::UpdateOp update) {
-    nn::AverageOp average = averageOf(update);
-    return average && average.getJoint();
-  });
-  if (first != updates.end() && zero.ranks > 1) {
-    builder.setInsertionPoint(*first);
-    exchangeJointly(builder, all);
-  }
-  for (auto [bucket, copier] : llvm::zip_equal(buckets, copiers)) {
-    builder.setInsertionPoint(bucket.update);
-    replaceUpdate(builder, bucket, copier);
-    replaceSets(builder, bucket, copier);
-  }
-}
-
 void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
                                    BucketCopier &copier) {
   auto old = cast<nn::GetOp>(bucket.update.getParameter().getDefiningOp());
@@ -360,15 +323,15 @@ void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
   }
 }
 
-void ParameterBuckets::replaceUpdate(OpBuilder &builder,
-                                     ParameterBucket &bucket,
-                                     BucketCopier &copier) {
+void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
+  OpBuilder builder(bucket.update);
+  BucketCopier copier(builder, bucket, oldReads, [&](nn::GetOp get) {
+    return read(builder, bucketFor(bucket, get));
+  });
   copier.map(bucket.update.getParameter(), read(builder, bucket.values));
-  nn::AverageOp average = averageOf(bucket.update);
-  bool isKnown = average && average.getJoint() && zero.ranks > 1;
-  if (average && !isKnown)
-    copier.map(average.getOutput(), replaceAverage(builder, bucket, copier));
-  else if (!average)
+  if (auto average = averageOf(bucket.update))
+    copier.map(average.getOutput(), copyAverage(builder, bucket, copier));
+  else
     copier.map(bucket.update.getGradient(), bucket.gradient);
   for (auto [state, mine] : llvm::zip(bucket.update.getStates(), bucket.states))
     copier.map(state, read(builder, mine));
@@ -379,6 +342,7 @@ void ParameterBuckets::replaceUpdate(OpBuilder &builder,
     written.push_back(bucket.copies);
   for (auto [state, value] : llvm::zip(written, update.getOutputs()))
     builder.create<nn::SetOp>(update.getLoc(), state.getSymName(), value);
+  replaceSets(builder, bucket, copier);
 }
 
 void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
@@ -408,7 +372,8 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
   for (auto norm :
        llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
     replaceNorm(norm);
-  replaceUpdates();
+  for (ParameterBucket &bucket : buckets)
+    replaceUpdate(bucket);
   for (Operation &op : step.getBody().front())
     if (llvm::any_of(op.getOperands(), [&](Value operand) {
           return dead.contains(operand.getDefiningOp());
@@ -416,7 +381,7 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
       dead.insert(&op);
   for (auto average : step.getBody().getOps<nn::AverageOp>())
     if (dead.contains(average))
-      if (Operation *fill = average.getBefore().getDefiningOp<nn::FillOp>())
+      if (Operation *fill = average.getState().getDefiningOp<nn::FillOp>())
         dead.insert(fill);
   for (Operation *op : llvm::reverse(dead)) {
     op->dropAllUses();

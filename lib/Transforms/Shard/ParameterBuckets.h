@@ -54,8 +54,8 @@ struct ParameterBucket {
 /// The average that the update applies; null if it applies the gradient.
 nn::AverageOp averageOf(nn::UpdateOp update);
 
-/// What the update of a step reads the gradients with. If it applies an average
-/// of the replicas, the average is computed from them.
+/// The gradients that the update applies, or from which the average that it
+/// applies is computed.
 mlir::Value gradientOf(nn::UpdateOp update);
 
 /// Rewrites a model from the buckets that `train-optimizer` made, which span
@@ -104,17 +104,9 @@ private:
   nn::BucketOp bucketFor(ParameterBucket &bucket, nn::StateOp state,
                          mlir::Type element);
   bool isCompressed(nn::StateOp parameter) const;
-  /// Replaces the average that the bucket's update applies by what replicas
-  /// send. Returns the mean.
-  mlir::Value replaceAverage(mlir::OpBuilder &builder, ParameterBucket &bucket,
-                             BucketCopier &copier);
-  /// Replaces the averages of all buckets, of which a replica sends one scale.
-  /// `copiers` has the copier of each bucket.
-  void exchangeJointly(mlir::OpBuilder &builder,
-                       llvm::ArrayRef<BucketCopier *> copiers);
-  /// The mean of a bucket that replicas do not compress.
-  mlir::Value addUp(mlir::OpBuilder &builder, ParameterBucket &bucket,
-                    nn::AverageOp average, BucketCopier &copier);
+  /// Copies the average that the bucket's update applies. Returns the mean.
+  mlir::Value copyAverage(mlir::OpBuilder &builder, ParameterBucket &bucket,
+                          BucketCopier &copier);
   /// The sums of squares of the replicas' own gradients, averaged over them.
   mlir::Value squaresOfReplicas(mlir::OpBuilder &builder,
                                 ParameterBucket &bucket);
@@ -124,9 +116,7 @@ private:
                       dist::TensorShardingAttr from,
                       dist::TensorShardingAttr to, llvm::StringRef reason);
   void replaceNorm(nn::GlobalNormOp norm);
-  void replaceUpdates();
-  void replaceUpdate(mlir::OpBuilder &builder, ParameterBucket &bucket,
-                     BucketCopier &copier);
+  void replaceUpdate(ParameterBucket &bucket);
   /// Writes the states of a bucket that the step writes beside what its update
   /// does.
   void replaceSets(mlir::OpBuilder &builder, ParameterBucket &bucket,

@@ -43,8 +43,6 @@ struct PartitionStates
     ZeroStorage zero(model, *mesh);
     if (zero.ranks > 1 || !zero.tensorAxes.empty())
       partition(model, zero, *tiled);
-    if (zero.ranks == 1)
-      model.walk(sendNothing);
     if (printReasons) {
       noteStates(model, zero.stage);
       reasons.print(llvm::errs());
@@ -52,17 +50,6 @@ struct PartitionStates
   }
 
 private:
-  /// A single replica compresses nothing.
-  static void sendNothing(nn::AverageOp average) {
-    Value factors = average.getFactors();
-    average.getFactorsMutable().clear();
-    average.removeBucketAttr();
-    average.setJoint(false);
-    Operation *maker = factors ? factors.getDefiningOp() : nullptr;
-    if (maker && maker->use_empty())
-      maker->erase();
-  }
-
   /// Gives each rank the maxima of its part, if replicas split the states of
   /// which they are.
   static void splitMaxima(nn::ModelOp model, const ZeroStorage &zero) {

@@ -199,10 +199,12 @@ void PlanBuilder::needOperands(Operation *op, const dist::ShardingRule &rule,
       needed.push_back(factors.axes[factor]);
     if (dims.empty())
       needed.resize(cast<RankedTensorType>(operand.get().getType()).getRank());
-    bool isSum = factors.addsUp || factors.sums.contains(&operand);
-    need(operand,
-         make(needed,
-              isSum ? ArrayRef<Attribute>(factors.unreduced) : std::nullopt),
+    ArrayRef<Attribute> sums;
+    if (factors.addsUp || factors.sums.contains(&operand))
+      sums = factors.unreduced;
+    else if (readsSummand(operand))
+      sums = of(operand.get()).getUnreduced().getValue();
+    need(operand, make(needed, sums),
          rule.segmentsOfOperand(operand.getOperandNumber(),
                                 std::max<int64_t>(dims.size(), 1) - 1));
   }

@@ -20,6 +20,11 @@ TensorShardingAttr heddle::shard::wholeSharding(MLIRContext *context,
                                  ArrayAttr::get(context, unreduced));
 }
 
+bool heddle::shard::readsSummand(OpOperand &operand) {
+  auto properties = dyn_cast<nn::PropertiesOpInterface>(operand.getOwner());
+  return properties && properties.readsSummand(operand);
+}
+
 TensorShardingAttr heddle::shard::storageOf(Operation *state) {
   if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
     return storage;

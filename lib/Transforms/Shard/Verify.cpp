@@ -117,9 +117,9 @@ struct Verify : VerifyPass<heddle::impl::ShardVerifyBase, Verify> {
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
       if (cast<dist::TensorShardingAttr>(attribute).getUnreduced().empty())
         continue;
-      for (Operation *user : result.getUsers())
-        if (!passesSums(user))
-          return user->emitError("H0904: takes a partial sum");
+      for (OpOperand &use : result.getUses())
+        if (!passesSums(use.getOwner()) && !shard::readsSummand(use))
+          return use.getOwner()->emitError("H0904: takes a partial sum");
     }
     return success();
   }

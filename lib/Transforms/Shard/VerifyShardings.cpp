@@ -139,17 +139,18 @@ private:
     if (op->getNumResults() == 0)
       return success();
     ArrayAttr sums = of(op->getResult(0)).getUnreduced();
-    for (Value operand : op->getOperands()) {
-      if (!isa<RankedTensorType>(operand.getType()))
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<RankedTensorType>(operand.get().getType()) ||
+          shard::readsSummand(operand))
         continue;
-      for (Attribute axis : withinStage(of(operand)).getUnreduced())
+      for (Attribute axis : withinStage(of(operand.get())).getUnreduced())
         if (!llvm::is_contained(sums, axis))
           return op->emitError(code) << "takes a partial sum over " << axis;
       // If one operand of an addition is a partial sum and the other one is
       // whole, every rank would add the whole operand to the sum.
       if (isa<nn::AddOp>(op))
         for (Attribute axis : sums)
-          if (!llvm::is_contained(of(operand).getUnreduced(), axis))
+          if (!llvm::is_contained(of(operand.get()).getUnreduced(), axis))
             return op->emitError(code)
                    << "adds a value to a partial sum over " << axis;
     }

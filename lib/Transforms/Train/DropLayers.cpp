@@ -187,18 +187,10 @@ private:
       builder.setInsertionPoint(add);
       Value operands[] = {add->getOperand(1 - branch), add->getOperand(branch),
                           scale};
-      auto map =
-          builder.create<nn::MapOp>(add.getLoc(), add.getType(), operands,
-                                    nn::FunctionAttr(), ArrayAttr());
-      Block &block = map.getBody().emplaceBlock();
-      nn::Scalars s(add.getLoc(), &getContext());
-      s.setInsertionPointToEnd(&block);
-      SmallVector<Value, 3> arguments;
-      for (size_t i = 0; i < 3; ++i)
-        arguments.push_back(block.addArgument(s.getF64Type(), add.getLoc()));
-      s.create<nn::ReturnOp>(
-          s.add(arguments[0], s.mul(arguments[1], arguments[2])));
-      add.getOutput().replaceAllUsesWith(map.getOutputs()[0]);
+      add.getOutput().replaceAllUsesWith(nn::buildMap(
+          builder, add.getLoc(), operands, [](nn::Scalars &s, ValueRange x) {
+            return s.add(x[0], s.mul(x[1], x[2]));
+          }));
       add.erase();
     }
     updateFunctionType(function);

@@ -179,7 +179,7 @@ private:
     for (nn::BucketOp bucket : group.states)
       operands.push_back(get(builder, bucket));
     // A mean that is no state is used only if the step updates.
-    Value before =
+    Value state =
         phase.exchanged
             ? operands[2 + *phase.exchanged]
             : builder
@@ -192,34 +192,55 @@ private:
       operands.push_back(scalars.factor);
     if (group.takesDecay())
       operands.push_back(scalars.weightDecay);
-    auto own = builder.create<nn::MapOp>(loc, before.getType(), operands,
-                                         nn::FunctionAttr(), ArrayAttr());
-    buildBody(own.getBody(), scalars, group, nullptr,
+    Value factors;
+    if (phase.normalizedBy)
+      factors = normalize(numbers, group.numbers[*phase.normalizedBy], state);
+    auto mean = builder.create<nn::AverageOp>(
+        loc, state.getType(), state, operands[1], ValueRange(),
+        scalars.condition, scalars.keptErrors, factors,
+        builder.getStringAttr(phase.wire),
+        phase.isJoint ? builder.getUnitAttr() : UnitAttr(),
+        FlatSymbolRefAttr::get(group.values.getSymNameAttr()), ArrayAttr());
+    buildBody(mean.getBody(), scalars, group, nullptr,
               [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
                 return {phase.contribution(s, element, strategy)};
               });
-    Block &body = own.getBody().front();
-    for (unsigned number = body.getNumArguments(); number-- > 0;)
-      if (body.getArgument(number).use_empty()) {
-        body.eraseArgument(number);
-        Operation *unread = own->getOperand(number).getDefiningOp();
-        own->eraseOperand(number);
-        if (isa_and_nonnull<nn::GetOp>(unread) && unread->use_empty())
-          unread->erase();
-      }
-    Value factors;
-    if (phase.normalizedBy)
-      factors = normalize(numbers, group.numbers[*phase.normalizedBy], before);
-    auto segments = FlatSymbolRefAttr::get(group.values.getSymNameAttr());
-    auto mean = builder.create<nn::AverageOp>(
-        loc, before.getType(), own.getOutputs()[0], before, scalars.condition,
-        scalars.keptErrors, factors, builder.getStringAttr(phase.wire),
-        phase.isJoint ? builder.getUnitAttr() : UnitAttr(),
-        factors ? segments : FlatSymbolRefAttr(), ArrayAttr());
+    takeRead(mean, operands, phase.exchanged);
     if (phase.exchanged && !phase.readsBefore)
       builder.create<nn::SetOp>(
-          loc, group.states[*phase.exchanged].getSymName(), mean);
+          loc, group.states[*phase.exchanged].getSymName(), mean.getOutput());
     return mean;
+  }
+
+  /// Gives an average the inputs that its body reads. The arguments of the body
+  /// are the values `read`, of which the second one is the gradient, and the
+  /// states follow; `exchanged` is the number of the average's state among
+  /// these. Afterwards they are in the order of the operation's operands.
+  static void takeRead(nn::AverageOp average, ArrayRef<Value> read,
+                       std::optional<size_t> exchanged) {
+    Block &body = average.getBody().front();
+    Location loc = average.getLoc();
+    Type f64 = Float64Type::get(average.getContext());
+    auto count = static_cast<unsigned>(read.size());
+    SmallVector<Value> inputs;
+    Value state = body.addArgument(f64, loc);
+    Value gradient = body.addArgument(f64, loc);
+    for (unsigned number = 0; number < count; ++number) {
+      BlockArgument argument = body.getArgument(number);
+      Operation *maker = read[number].getDefiningOp();
+      if (number == 1) {
+        argument.replaceAllUsesWith(gradient);
+      } else if (exchanged && number == 2 + *exchanged) {
+        argument.replaceAllUsesWith(state);
+      } else if (!argument.use_empty()) {
+        argument.replaceAllUsesWith(body.addArgument(f64, loc));
+        inputs.push_back(read[number]);
+      } else if (isa_and_nonnull<nn::GetOp>(maker) && maker->use_empty()) {
+        maker->erase();
+      }
+    }
+    body.eraseArguments(0, count);
+    average.getInputsMutable().assign(inputs);
   }
 
   /// Updates the parameters of a group in a later phase.
@@ -242,7 +263,7 @@ private:
         written.push_back(bucket);
     }
     if (phase.readsBefore)
-      inputs.push_back(average.getBefore());
+      inputs.push_back(average.getState());
     inputs.push_back(scalars.lr);
     llvm::append_range(inputs, scalars.corrections);
     if (group.takesDecay())
@@ -269,9 +290,14 @@ private:
       // What the state was before is read until here. Only an operation that
       // computes the new value may write it.
       auto now = builder.create<nn::AverageOp>(
-          loc, mean.getType(), mean, average.getBefore(), scalars.condition,
-          Value(), Value(), builder.getStringAttr("f32"), UnitAttr(),
-          FlatSymbolRefAttr(), ArrayAttr());
+          loc, mean.getType(), average.getState(), mean, ValueRange(),
+          scalars.condition, Value(), Value(), builder.getStringAttr("f32"),
+          UnitAttr(), FlatSymbolRefAttr(), ArrayAttr());
+      Block &body = now.getBody().emplaceBlock();
+      nn::Scalars s(loc, &getContext());
+      s.setInsertionPointToEnd(&body);
+      body.addArgument(s.getF64Type(), loc);
+      s.create<nn::ReturnOp>(ValueRange{body.addArgument(s.getF64Type(), loc)});
       builder.create<nn::SetOp>(
           loc, group.states[*phase.exchanged].getSymName(), now);
     }

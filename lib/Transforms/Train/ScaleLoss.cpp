@@ -115,15 +115,11 @@ private:
     Value operands[] = {
         set.getValue(),
         builder.create<nn::GetOp>(loc, number(), plan::lossScaleState)};
-    auto product = builder.create<nn::MapOp>(loc, number(), operands,
-                                             nn::FunctionAttr(), ArrayAttr());
-    Block &block = product.getBody().emplaceBlock();
-    nn::Scalars s(loc, &getContext());
-    s.setInsertionPointToEnd(&block);
-    Value ofLabels = block.addArgument(s.getF64Type(), loc);
-    Value ofLoss = block.addArgument(s.getF64Type(), loc);
-    s.create<nn::ReturnOp>(s.mul(ofLabels, ofLoss));
-    builder.create<nn::SetOp>(loc, name, product.getOutputs()[0]);
+    builder.create<nn::SetOp>(
+        loc, name,
+        nn::buildMap(builder, loc, operands, [](nn::Scalars &s, ValueRange x) {
+          return s.mul(x[0], x[1]);
+        }));
     return state.getSymName();
   }
 };

@@ -110,23 +110,15 @@ Value train::updateCondition(OpBuilder &builder, nn::StepOp step, Value norm,
                 : noteNonfinite(builder, step, norm, loss)};
   if (Value labels = port(nn::PortRole::LossWeight))
     inputs.push_back(labels);
-  auto condition = builder.create<nn::MapOp>(loc, norm.getType(), inputs,
-                                             nn::FunctionAttr(), ArrayAttr());
-  Block &block = condition.getBody().emplaceBlock();
-  nn::Scalars s(loc, step.getContext());
-  s.setInsertionPointToEnd(&block);
-  Value noted = block.addArgument(s.getF64Type(), loc);
-  Value updates = s.real(1);
-  if (inputs.size() > 1) {
-    Value labels = block.addArgument(s.getF64Type(), loc);
-    updates = s.select(s.isGreater(labels, s.real(0)), updates, s.real(0));
-  }
-  // The first input of the condition says that the step must update, or that it
-  // must not.
-  s.create<nn::ReturnOp>(
-      lossScale ? s.select(s.isGreater(noted, s.real(0)), updates, s.real(0))
-                : s.select(s.isGreater(noted, s.real(0)), s.real(0), updates));
-  return condition.getOutputs()[0];
+  return nn::buildMap(builder, loc, inputs, [&](nn::Scalars &s, ValueRange x) {
+    Value updates = s.real(1);
+    if (x.size() > 1)
+      updates = s.select(s.isGreater(x[1], s.real(0)), updates, s.real(0));
+    // The first input says that the step must update, or that it must not.
+    Value noted = s.isGreater(x[0], s.real(0));
+    return lossScale ? s.select(noted, updates, s.real(0))
+                     : s.select(noted, s.real(0), updates);
+  });
 }
 
 Value train::readLossScale(OpBuilder &builder, nn::StepOp step) {
@@ -138,33 +130,17 @@ Value train::readLossScale(OpBuilder &builder, nn::StepOp step) {
                                    state.getSymName());
 }
 
-/// Computes a number from the norm of the gradients and other numbers.
-/// `body` gets a value for each of `operands`.
-static Value mapNumbers(OpBuilder &builder, Location loc, ValueRange operands,
-                        function_ref<Value(nn::Scalars &, ValueRange)> body) {
-  auto type = RankedTensorType::get({}, builder.getF32Type());
-  auto map = builder.create<nn::MapOp>(loc, type, operands, nn::FunctionAttr(),
-                                       ArrayAttr());
-  Block &block = map.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  for (size_t i = 0; i < operands.size(); ++i)
-    block.addArgument(s.getF64Type(), loc);
-  s.create<nn::ReturnOp>(body(s, block.getArguments()));
-  return map.getOutputs()[0];
-}
-
 Value train::gradientFactor(OpBuilder &builder, Value norm, Value limit,
                             Value lossScale) {
   Location loc = norm.getLoc();
   if (!limit)
-    return mapNumbers(
+    return nn::buildMap(
         builder, loc, lossScale,
         [](nn::Scalars &s, ValueRange x) { return s.div(s.real(1), x[0]); });
   SmallVector<Value> operands = {norm, limit};
   if (lossScale)
     operands.push_back(lossScale);
-  return mapNumbers(
+  return nn::buildMap(
       builder, loc, operands, [&](nn::Scalars &s, ValueRange x) -> Value {
         Value length = lossScale ? s.div(x[0], x[2]) : x[0];
         Value ratio = s.div(x[1], s.add(length, s.real(1e-6)));
@@ -186,7 +162,7 @@ Value train::keptErrors(OpBuilder &builder, nn::StepOp step, int64_t number,
                                       /*zeroRow=*/-1));
   auto own = static_cast<double>(number);
   Value before = builder.create<nn::GetOp>(loc, type, name);
-  Value kept = mapNumbers(
+  Value kept = nn::buildMap(
       builder, loc, before, [&](nn::Scalars &s, ValueRange x) -> Value {
         Value isEarlier = s.isGreater(s.real(own), x[0]);
         Value isLater = s.isGreater(x[0], s.real(own));

@@ -690,7 +690,23 @@ nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
   // expected-error @+1 {{'nn.average' op has the unknown wire format "sign2"}}
-  %0 = nn.average %p else %p if %c wire "sign2" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %0 = nn.average %p, %p if %c wire "sign2" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.average' op names no bucket}}
+  %0 = nn.average %p, %p if %c wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %q: tensor<64xf32>, %c: tensor<f32>) {
+  // expected-error @+1 {{'nn.average' op gives 'tensor<128xf32>' for 'tensor<128xf32>' and 'tensor<64xf32>'}}
+  %0 = nn.average %p, %q if %c wire "f32" : (tensor<128xf32>, tensor<64xf32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
   nn.return
 }
 
@@ -713,7 +729,7 @@ nn.func @f(%p: tensor<0xf32>, %c: tensor<f32>) {
 // -----
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
-  // expected-error @+1 {{'nn.sign_scales' op needs a bucket, or the counts of elements}}
+  // expected-error @+1 {{'nn.sign_scales' op requires attribute 'counts'}}
   %0 = nn.sign_scales %p if %c parts 2 : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   nn.return
 }

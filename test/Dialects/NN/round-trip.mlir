@@ -240,12 +240,12 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %5 = nn.segment_sums %p {segments = array<i64: 64, 64>} : (tensor<128xf32>) -> tensor<2xf32>
   // CHECK: nn.scale_segments %{{[^ ]*}} by %{{[^ ]*}} first %{{[^ ]*}} {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
   %6 = nn.scale_segments %p by %5 first %i {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
-  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
-  %s9 = nn.average %p else %g if %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
-  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} keep %{{[^ ]*}} wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
-  %s16 = nn.average %p else %g if %lr keep %lr wire "sign1" : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32>
-  // CHECK: nn.average %{{[^ ]*}} else %{{[^ ]*}} if %{{[^ ]*}} wire "sign1" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
-  %s17 = nn.average %p else %g if %lr wire "sign1" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  // CHECK: nn.average %{{[^ ]*}}, %{{[^ ]*}} with(%{{[^ ]*}}) if %{{[^ ]*}} wire "sign1" of @all : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32> {
+  // CHECK-NEXT: ^bb0(%{{[^:]*}}: f64, %[[B:[^:]*]]: f64, %{{.*}}: f64):
+  // CHECK-NEXT: nn.return %[[B]] : f64
+  %s9 = nn.average %p, %g with(%c1) if %lr wire "sign1" of @all : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64, %c_: f64): nn.return %b_ : f64 }
+  // CHECK: nn.average %{{[^ ]*}}, %{{[^ ]*}} if %{{[^ ]*}} keep %{{[^ ]*}} by %{{[^ ]*}} wire "sign1" of @all {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<2xf32>) -> tensor<128xf32> {
+  %s16 = nn.average %p, %g if %lr keep %lr by %5 wire "sign1" of @all {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<2xf32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %b_ : f64 }
   // CHECK: nn.segment_maxima %{{[^ ]*}} first %{{[^ ]*}} {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
   %n0 = nn.segment_maxima %p first %i {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
   // CHECK: nn.max_rows %{{[^ ]*}} : (tensor<2x2xf32>) -> tensor<2xf32>

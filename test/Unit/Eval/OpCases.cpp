@@ -405,9 +405,13 @@ static std::vector<OpCase> makeLossCases() {
        "%n: tensor<2xf32>, %x: tensor<192xf32>, %if: tensor<f32>",
        "nn.write_numbers %n to %x if %if : (tensor<2xf32>, tensor<192xf32>, "
        "tensor<f32>) -> tensor<192xf32>"},
-      {"nn.average", "%x: tensor<64xf32>, %m: tensor<64xf32>, %if: tensor<f32>",
-       "nn.average %x else %m if %if wire \"f32\" : (tensor<64xf32>, "
-       "tensor<64xf32>, tensor<f32>) -> tensor<64xf32>"},
+      {"nn.average",
+       "%m: tensor<64xf32>, %g: tensor<64xf32>, %f: tensor<f32>, %if: "
+       "tensor<f32>",
+       "nn.average %m, %g with(%f) if %if wire \"f32\" : (tensor<64xf32>, "
+       "tensor<64xf32>, tensor<f32>, tensor<f32>) -> tensor<64xf32> { "
+       "^bb0(%a: f64, %b: f64, %c: f64): %0 = arith.mulf %b, %c : f64 %1 = "
+       "arith.addf %a, %0 : f64 nn.return %1 : f64 }"},
       {"nn.sign_scales", "%x: tensor<256xf32>, %if: tensor<f32>",
        "nn.sign_scales %x if %if parts 2 {counts = array<i64: 40, 64>} : "
        "(tensor<256xf32>, tensor<f32>) -> tensor<2x2xf32>"},

@@ -24,6 +24,10 @@ wholeSharding(mlir::MLIRContext *context, int64_t rank,
 /// attribute `storage` gives. Without the attribute no dimension is split.
 dist::TensorShardingAttr storageOf(mlir::Operation *state);
 
+/// Whether each rank reads its own summand of the operand, if that is a partial
+/// sum.
+bool readsSummand(mlir::OpOperand &operand);
+
 /// The model's mesh. Emits an error (H0904) if there is none.
 mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
 

@@ -68,6 +68,32 @@ def SpmdLocalize : Pass<"spmd-localize", "::heddle::nn::ModelOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def SpmdExpandAverages : Pass<"spmd-expand-averages", "::heddle::nn::ModelOp"> {
+  let summary = "Replaces averages of replicas by what they send.";
+  let description = [{
+    Every `nn.average` with the wire format `sign1` becomes signs and scales, their
+    all-to-all, and the all-gather of the signs and scales of the means. What a rank
+    loses is a state of its own, the error, which it adds to what it sends in the next
+    step. Without other replicas the format becomes `f32`: nothing is sent.
+
+    ```mlir
+    %m1 = nn.average %m, %g if %c wire "sign1" of @parameters.decay : ...
+    // becomes
+    %e = nn.get @worker_error.decay : tensor<128xf32>
+    %x = nn.update "error_feedback" %e, %g with(%m) if %c : ...
+    %a = nn.sign_scales %x if %c parts 2 {counts = array<i64: 100>} : ...
+    %w, %e1 = nn.pack_signs %x scales %a parts 2 {counts = array<i64: 100>} : ...
+    nn.set @worker_error.decay, %e1 : tensor<128xf32>
+    %w1 = dist.all_to_all %w axes ["data"] split 1 concat 0 for "nn.average" : ...
+    ...
+    %m1 = nn.unpack_signs ... else %m if %c parts 2 {counts = array<i64: 100>} : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def SpmdChunkTokens : Pass<"spmd-chunk-tokens", "::heddle::nn::ModelOp"> {
   let summary = "Computes the vocabulary head and the MLPs of a few tokens at a time.";
   let description = [{

@@ -1,0 +1,386 @@
+//===- ExpandAverages.cpp - What replicas send of an average --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Implements the pass `spmd-expand-averages`: see Passes.td. With the wire
+// format `sign1` replicas send signs and scales, and keep what is lost as
+// errors, which they add to what they send next (Tang et al., arXiv 2102.02888,
+// algorithm 1).
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/BucketMembers.h"
+#include "dialects/NN/Scalars.h"
+#include "dialects/NN/SignLayout.h"
+#include "heddle/PlanFormat/ErrorFeedback.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+#include "heddle/Transforms/Spmd/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace heddle;
+using dist::TensorShardingAttr;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDEXPANDAVERAGES
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+SmallVector<Attribute> replicaAxes(dist::MeshOp mesh) {
+  return mesh.getAxesWhere(
+      [](dist::AxisRole role) { return dist::holdsReplicas(role); });
+}
+
+/// Expands one average of a rank's program to the exchange of signs. With
+/// several that have one scale together, their functions are called in turns.
+class SignExchange {
+public:
+  SignExchange(nn::AverageOp average, dist::MeshOp mesh)
+      : builder(average), average(average), loc(average.getLoc()),
+        axes(replicaAxes(mesh)), ranks(mesh.getSize(axes)),
+        layout(nn::elementsOfMembers(average), ranks) {
+    for (Attribute axis : mesh.getAxesOf(dist::AxisRole::Tensor))
+      if (isSplitOver(axis))
+        owners.push_back(axis);
+    owners.append(axes.begin(), axes.end());
+    copies = mesh.getSize(owners);
+  }
+
+  /// Lets operations be created before `place`, and computes the operands of
+  /// the average before it.
+  void moveBefore(Operation *place);
+
+  /// What the rank sends before it is compressed: what the body computes of the
+  /// rank's gradient, and the error of earlier steps.
+  Value begin();
+  /// The scale of each tensor of `x`, or of each chunk.
+  Value scalesOf(Value x, bool isChunked);
+  /// The sum of squares of `x`, of which these are the scales, and the number
+  /// of its elements.
+  std::pair<Value, Value> squaresOf(Value scales, bool isChunked);
+  /// Gives each replica the scales of all.
+  Value gathered(Value scale);
+  /// Sends chunk r of `x` to replica r. Returns the mean of the chunks that the
+  /// rank receives, with the error of earlier steps. `received` are the scales
+  /// of all replicas.
+  Value send(Value x, Value scale, Value received);
+  /// Sends the means `y` to all replicas. Returns what the average is.
+  Value finish(Value y, Value scale, Value received);
+
+private:
+  /// Whether ranks along the axis have other parts of the tensors.
+  bool isSplitOver(Attribute axis) {
+    auto storage = nn::bucketOf(average).getStorageAttr();
+    return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
+                                   [&](ArrayAttr split) {
+                                     return llvm::is_contained(split, axis);
+                                   });
+  }
+
+  int64_t tensors() { return static_cast<int64_t>(layout.tensors.size()); }
+  RankedTensorType words(int64_t senders, int64_t chunks) {
+    return RankedTensorType::get({senders, chunks, layout.words()},
+                                 builder.getI32Type());
+  }
+  RankedTensorType scales(int64_t senders) {
+    return RankedTensorType::get({senders, tensors()}, builder.getF32Type());
+  }
+
+  /// Reads the errors `what`, `elements` of each rank. The first train program
+  /// that has them adds the state.
+  Value readErrors(StringRef what, int64_t elements);
+  void setErrors(StringRef what, Value value) {
+    builder.create<nn::SetOp>(loc, nameOf(what), value);
+  }
+  std::string nameOf(StringRef what);
+  /// The errors, or zeros if they are of what an earlier phase has sent.
+  Value kept(Value errors);
+  /// Gives each element the factor of its tensor.
+  Value spread(Value factors);
+  nn::PackSignsOp pack(Value x, Value scale, bool isChunked);
+  Value gather(Value value, RankedTensorType type) {
+    return builder.create<dist::AllGatherOp>(
+        loc, type, value, builder.getArrayAttr(axes),
+        builder.getI64IntegerAttr(0), reason(), TypeAttr(), DenseI64ArrayAttr(),
+        UnitAttr());
+  }
+  DenseI64ArrayAttr counts() {
+    return builder.getDenseI64ArrayAttr(layout.counts());
+  }
+  IntegerAttr parts() { return builder.getI64IntegerAttr(ranks); }
+  StringAttr reason() { return builder.getStringAttr("nn.average"); }
+  /// The index of the chunks that this rank averages.
+  Value first(bool isChunked) {
+    return isChunked ? builder
+                           .create<dist::RankOp>(loc, builder.getIndexType(),
+                                                 builder.getArrayAttr(axes))
+                           .getResult()
+                     : Value();
+  }
+  UnitAttr flag(bool value) {
+    return value ? builder.getUnitAttr() : UnitAttr();
+  }
+
+  OpBuilder builder;
+  nn::AverageOp average;
+  Location loc;
+  SmallVector<Attribute> axes; ///< The axes along which ranks are replicas.
+  int64_t ranks;               ///< The number of replicas.
+  nn::SignLayout layout;
+  /// The axes along which each rank has errors of its own, and their size.
+  SmallVector<Attribute> owners;
+  int64_t copies;
+};
+
+} // namespace
+
+std::string SignExchange::nameOf(StringRef what) {
+  auto model = average->getParentOfType<nn::ModelOp>();
+  std::string name = (what + average.getBucket()->split('.').second).str();
+  // Each stage has its own.
+  if (std::optional<int64_t> stage = model.getStage())
+    name += ".stage" + std::to_string(*stage);
+  return name;
+}
+
+/// Moves the operations that compute the operands of `op`, and are after
+/// `place`, before `place`.
+static void moveOperandsBefore(Operation *op, Operation *place) {
+  for (Value operand : op->getOperands())
+    if (Operation *maker = operand.getDefiningOp();
+        maker && place->isBeforeInBlock(maker)) {
+      moveOperandsBefore(maker, place);
+      maker->moveBefore(place);
+    }
+}
+
+void SignExchange::moveBefore(Operation *place) {
+  builder.setInsertionPoint(place);
+  moveOperandsBefore(average, place);
+}
+
+Value SignExchange::readErrors(StringRef what, int64_t elements) {
+  auto model = average->getParentOfType<nn::ModelOp>();
+  std::string name = nameOf(what);
+  auto type = RankedTensorType::get({elements}, builder.getF32Type());
+  if (!model.lookupSymbol(name)) {
+    OpBuilder before(nn::bucketOf(average));
+    auto state =
+        before.create<nn::StateOp>(loc, name, nn::StateRole::Optimizer, type);
+    state.setWhole(type.clone({elements * copies}));
+    state.setStorageAttr(TensorShardingAttr::get(
+        builder.getContext(),
+        builder.getArrayAttr({builder.getArrayAttr(owners)}),
+        builder.getArrayAttr({})));
+    state.setHeld(nn::Holding::Replica);
+    state.setCheckpointed(true);
+  }
+  return builder.create<nn::GetOp>(loc, type, name);
+}
+
+Value SignExchange::kept(Value errors) {
+  if (!average.getKeep())
+    return errors;
+  auto update = builder.create<nn::UpdateOp>(
+      loc, errors.getType(), "kept_errors", errors, errors, ValueRange(),
+      ValueRange(average.getKeep()), Value(), nullptr);
+  Block &block = update.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  Value error = block.addArgument(s.getF64Type(), loc);
+  block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(s.mul(error, block.addArgument(s.getF64Type(), loc)));
+  return update.getOutputs()[0];
+}
+
+Value SignExchange::spread(Value factors) {
+  Value ones =
+      nn::buildMap(builder, loc, average.getState(),
+          [](nn::Scalars &s, ValueRange) -> Value { return s.real(1); });
+  SmallVector<int64_t> slots = llvm::map_to_vector(
+      layout.tensors, [](const auto &tensor) { return tensor.slot; });
+  return builder.create<nn::ScaleSegmentsOp>(
+      loc, ones.getType(), ones, factors, Value(), FlatSymbolRefAttr(),
+      builder.getDenseI64ArrayAttr(slots), ArrayAttr());
+}
+
+Value SignExchange::begin() {
+  int64_t elements =
+      cast<RankedTensorType>(average.getOutput().getType()).getNumElements();
+  Value error = readErrors(plan::workerError, elements);
+  SmallVector<Value> inputs = {average.getState()};
+  llvm::append_range(inputs, average.getInputs());
+  if (average.getKeep())
+    inputs.push_back(average.getKeep());
+  if (average.getFactors())
+    inputs.push_back(spread(average.getFactors()));
+  auto update = builder.create<nn::UpdateOp>(
+      loc, error.getType(), "error_feedback", error, average.getGradient(),
+      ValueRange(), inputs, average.getCondition(), nullptr);
+  Block &own = average.getBody().front();
+  Block &block = update.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  auto add = [&]() -> Value { return block.addArgument(s.getF64Type(), loc); };
+  Value before = add();
+  IRMapping mapping;
+  mapping.map(own.getArgument(1),
+              s.mul(add(), s.real(static_cast<double>(ranks))));
+  for (BlockArgument argument : own.getArguments())
+    if (argument.getArgNumber() != 1)
+      mapping.map(argument, add());
+  for (Operation &op : own.without_terminator())
+    s.clone(op, mapping);
+  Value sent = mapping.lookup(own.getTerminator()->getOperand(0));
+  if (average.getKeep())
+    before = s.mul(before, add());
+  if (average.getFactors())
+    sent = s.mul(sent, add());
+  s.create<nn::ReturnOp>(ValueRange{s.add(before, sent)});
+  return update.getOutputs()[0];
+}
+
+Value SignExchange::scalesOf(Value x, bool isChunked) {
+  return builder.create<nn::SignScalesOp>(
+      loc, scales(1), x, average.getCondition(), first(isChunked),
+      flag(isChunked), FlatSymbolRefAttr(), counts(), parts(), ArrayAttr());
+}
+
+std::pair<Value, Value> SignExchange::squaresOf(Value scales, bool isChunked) {
+  auto type = RankedTensorType::get({1, 1}, builder.getF32Type());
+  auto joined = builder.create<nn::JoinScalesOp>(
+      loc, type, type, scales, first(isChunked), flag(isChunked), counts(),
+      parts(), ArrayAttr());
+  return {joined.getSquares(), joined.getElements()};
+}
+
+Value SignExchange::gathered(Value scale) {
+  auto type = cast<RankedTensorType>(scale.getType());
+  return gather(scale, type.clone({ranks, type.getDimSize(1)}));
+}
+
+nn::PackSignsOp SignExchange::pack(Value x, Value scale, bool isChunked) {
+  return builder.create<nn::PackSignsOp>(
+      loc, words(1, isChunked ? 1 : ranks), x.getType(), x, scale,
+      first(isChunked), flag(isChunked), counts(), parts(), ArrayAttr());
+}
+
+Value SignExchange::send(Value x, Value scale, Value received) {
+  auto packed = pack(x, scale, /*isChunked=*/false);
+  setErrors(plan::workerError, packed.getError());
+  Value chunks = builder.create<dist::AllToAllOp>(
+      loc, words(ranks, 1), packed.getWords(), builder.getArrayAttr(axes),
+      builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0), reason(),
+      TypeAttr(), DenseI64ArrayAttr(), UnitAttr());
+  Value error = kept(readErrors(plan::serverError, layout.elements));
+  return builder.create<nn::MeanSignsOp>(loc, error.getType(), chunks, received,
+                                         error, first(/*isChunked=*/true),
+                                         counts(), parts(), ArrayAttr());
+}
+
+Value SignExchange::finish(Value y, Value scale, Value received) {
+  auto mean = pack(y, scale, /*isChunked=*/true);
+  setErrors(plan::serverError, mean.getError());
+  Value factors = average.getFactors();
+  if (factors)
+    factors = nn::buildMap(builder, loc, factors, [](nn::Scalars &s, ValueRange x) {
+      return s.select(s.isGreater(x[0], s.real(0)), s.div(s.real(1), x[0]),
+                      s.real(0));
+    });
+  return builder.create<nn::UnpackSignsOp>(
+      loc, average.getOutput().getType(),
+      gather(mean.getWords(), words(ranks, 1)), received, average.getState(),
+      average.getCondition(), factors, counts(), parts(), ArrayAttr());
+}
+
+static void replace(nn::AverageOp average, Value result) {
+  average.replaceAllUsesWith(result);
+  average.erase();
+}
+
+static void expand(nn::AverageOp average, dist::MeshOp mesh) {
+  SignExchange exchange(average, mesh);
+  Value x = exchange.begin();
+  Value scale = exchange.scalesOf(x, /*isChunked=*/false);
+  Value y = exchange.send(x, scale, exchange.gathered(scale));
+  scale = exchange.scalesOf(y, /*isChunked=*/true);
+  replace(average, exchange.finish(y, scale, exchange.gathered(scale)));
+}
+
+/// The scale of all tensors together: the root of the mean square. `sums` are
+/// the sums of squares, and the numbers of elements.
+static Value jointScale(OpBuilder &builder,
+                        ArrayRef<std::pair<Value, Value>> sums) {
+  SmallVector<Value> operands;
+  for (auto [squares, elements] : sums)
+    operands.append({squares, elements});
+  return nn::buildMap(builder, operands.front().getLoc(), operands, [](nn::Scalars &s, ValueRange x) -> Value {
+    Value squares = x[0], elements = x[1];
+    for (size_t i = 2; i < x.size(); i += 2) {
+      squares = s.add(squares, x[i]);
+      elements = s.add(elements, x[i + 1]);
+    }
+    // A rank may have no element of any tensor.
+    elements = s.create<arith::MaximumFOp>(elements, s.real(1));
+    return s.create<math::SqrtOp>(s.div(squares, elements));
+  });
+}
+
+/// Expands averages for which a replica has one scale.
+static void expandJointly(ArrayRef<nn::AverageOp> averages, dist::MeshOp mesh) {
+  SmallVector<SignExchange, 0> exchanges;
+  SmallVector<Value> tensors;
+  SmallVector<std::pair<Value, Value>> sums;
+  // An update may apply the first of them before the others are computed.
+  OpBuilder builder(averages.front());
+  for (nn::AverageOp average : averages) {
+    SignExchange &one = exchanges.emplace_back(average, mesh);
+    one.moveBefore(averages.front());
+    tensors.push_back(one.begin());
+    sums.push_back(one.squaresOf(one.scalesOf(tensors.back(), false), false));
+  }
+  Value scale = jointScale(builder, sums);
+  Value received = exchanges.front().gathered(scale);
+  for (auto [one, tensor, sum] : llvm::zip_equal(exchanges, tensors, sums)) {
+    tensor = one.send(tensor, scale, received);
+    sum = one.squaresOf(one.scalesOf(tensor, true), true);
+  }
+  scale = jointScale(builder, sums);
+  received = exchanges.front().gathered(scale);
+  for (auto [one, tensor] : llvm::zip_equal(exchanges, tensors))
+    tensor = one.finish(tensor, scale, received);
+  for (auto [average, result] : llvm::zip_equal(averages, tensors))
+    replace(average, result);
+}
+
+namespace {
+
+struct ExpandAverages : heddle::impl::SpmdExpandAveragesBase<ExpandAverages> {
+  void runOnOperation() override {
+    nn::ModelOp model = getOperation();
+    auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
+    int64_t ranks = mesh ? mesh.getSize(replicaAxes(mesh)) : 1;
+    for (auto step : model.getOps<nn::StepOp>()) {
+      SmallVector<nn::AverageOp> averages(
+          step.getBody().getOps<nn::AverageOp>()),
+          joint;
+      for (nn::AverageOp average : averages)
+        if (ranks == 1 || average.getWire() == "f32")
+          average.sendNothing();
+        else if (average.getJoint())
+          joint.push_back(average);
+        else
+          expand(average, mesh);
+      if (!joint.empty())
+        expandJointly(joint, mesh);
+    }
+  }
+};
+
+} // namespace
