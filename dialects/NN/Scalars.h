@@ -36,9 +36,10 @@ public:
 
 /// Creates an nn.map with one result, which has the type of the first operand.
 /// `function` computes an element of it from one element of each operand.
-mlir::Value buildMap(
-    mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange operands,
-    llvm::function_ref<mlir::Value(Scalars &, mlir::ValueRange)> function);
+mlir::Value
+buildMap(mlir::OpBuilder &builder, mlir::Location loc,
+         mlir::ValueRange operands,
+         llvm::function_ref<mlir::Value(Scalars &, mlir::ValueRange)> function);
 
 /// The argument of `ScalarOp::derivative`: a scalar operation, the gradient of
 /// its result, and the builder `s` with which the derivative is built.

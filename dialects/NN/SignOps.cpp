@@ -129,9 +129,9 @@ LogicalResult AverageOp::verifySymbolUses(SymbolTableCollection &) {
                        bucketOf(*this).getMembers().size());
 }
 
-/// Emits an error if tensors of `counts` elements, cut in `parts` parts, have no
-/// layout.
-static LogicalResult verifyLayout(Operation *op, ArrayRef<int64_t> counts,
+/// Emits an error if tensors of `counts` elements, cut in `parts` parts, have
+/// no layout.
+static LogicalResult verifyCounts(Operation *op, ArrayRef<int64_t> counts,
                                   int64_t parts) {
   // So that products and sums of them fit an index.
   constexpr int64_t mostParts = int64_t(1) << 20;
@@ -182,7 +182,7 @@ static LogicalResult verifyScales(Operation *op, const SignLayout &layout,
 
 static LogicalResult verifyTensors(SignScalesOp op) {
   SmallVector<int64_t> counts = countsOf(op);
-  if (failed(verifyLayout(op, counts, op.getParts())))
+  if (failed(verifyCounts(op, counts, op.getParts())))
     return failure();
   SignLayout layout(counts, op.getParts());
   int64_t rows = dim(op.getScales(), 0);
@@ -209,7 +209,7 @@ LogicalResult SignScalesOp::verifySymbolUses(SymbolTableCollection &) {
 }
 
 LogicalResult JoinScalesOp::verify() {
-  if (failed(verifyLayout(*this, getCounts(), getParts())))
+  if (failed(verifyCounts(*this, getCounts(), getParts())))
     return failure();
   if (tensorOf(getScales()).getRank() != 2 || dim(getScales(), 0) < 1)
     return emitOpError("takes ") << getScales().getType();
@@ -222,7 +222,7 @@ LogicalResult JoinScalesOp::verify() {
 }
 
 LogicalResult PackSignsOp::verify() {
-  if (failed(verifyLayout(*this, getCounts(), getParts())))
+  if (failed(verifyCounts(*this, getCounts(), getParts())))
     return failure();
   if (getError().getType() != getInput().getType())
     return emitOpError("gives ")
@@ -239,7 +239,7 @@ LogicalResult PackSignsOp::verify() {
 }
 
 LogicalResult MeanSignsOp::verify() {
-  if (failed(verifyLayout(*this, getCounts(), getParts())))
+  if (failed(verifyCounts(*this, getCounts(), getParts())))
     return failure();
   if (getError().getType() != getOutput().getType())
     return emitOpError("gives ")
@@ -256,7 +256,7 @@ LogicalResult MeanSignsOp::verify() {
 }
 
 LogicalResult UnpackSignsOp::verify() {
-  if (failed(verifyLayout(*this, getCounts(), getParts())))
+  if (failed(verifyCounts(*this, getCounts(), getParts())))
     return failure();
   if (getBefore().getType() != getOutput().getType())
     return emitOpError("gives ")

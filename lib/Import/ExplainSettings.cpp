@@ -226,6 +226,13 @@ const char *config::whyNothingFreezes(const Settings &values) {
              : "the optimizer is not OneBitAdam or OneBitLamb";
 }
 
+const char *config::whyNoTensorIsDense(const Settings &values) {
+  return values.optimizer == Optimizer::OneBitAdam ||
+                 values.optimizer == Optimizer::ZeroOneAdam
+             ? whyNothingTrains(values)
+             : "the optimizer is not OneBitAdam or ZeroOneAdam";
+}
+
 const char *config::whyNotZeroOneAdam(const Settings &values) {
   return values.optimizer == Optimizer::ZeroOneAdam
              ? whyNothingTrains(values)

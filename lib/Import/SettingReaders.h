@@ -188,6 +188,7 @@ const char *whyNothingTrains(const Settings &values);
 const char *whyNotLamb(const Settings &values);
 const char *whyNotOneBitLamb(const Settings &values);
 const char *whyNothingFreezes(const Settings &values);
+const char *whyNoTensorIsDense(const Settings &values);
 const char *whyNotZeroOneAdam(const Settings &values);
 const char *whyNotProgressive(const Settings &values);
 const char *whyNothingIsProfiled(const Settings &values);

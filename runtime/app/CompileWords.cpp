@@ -30,6 +30,7 @@ static constexpr const char *compileFlags[] = {
     "--cluster",
     "--collectives",
     "--communication-data-type",
+    "--compress-at-least",
     "--config",
     "--context",
     "--context-parallel-size",

@@ -65,9 +65,10 @@ def parts_of(name, shape, tensor):
 
 class State:
     """What a checkpoint has of each tensor, flat; errors by rank. `held` has those of
-    each tensor rank, for what it holds of a tensor that `tensor` splits."""
+    each tensor rank, for what it holds of a tensor that `tensor` splits. Tensors of
+    `least` elements and more are compressed; none: of 8 ranks^2."""
 
-    def __init__(self, folder, step, names, ranks, tensor=1):
+    def __init__(self, folder, step, names, ranks, tensor=1, least=None):
         folder = os.path.join(folder, f"step-{step:06d}")
         weights = h.read_safetensors(os.path.join(folder, "model.safetensors"))
         kept = h.read_safetensors(os.path.join(folder, "heddle",
@@ -86,7 +87,7 @@ class State:
             self.read_errors(kept, f"decay.{what}compressed",
                              [name for name, parts in self.parts.items()
                               if (len(parts) > 1) == bool(what)
-                              and parts[0].size >= 8 * ranks ** 2], ranks)
+                              and parts[0].size >= (least or 8 * ranks ** 2)], ranks)
 
     def read_errors(self, kept, bucket, names, ranks):
         if not names or "worker_error." + bucket not in kept:
@@ -213,7 +214,7 @@ class OneBit(h.HeddleTest):
                 self.assertLessEqual(h.relative(line["grad_norm"], norm), 1e-5)
             before = after
 
-    def check(self, ranks, steps, freeze, *flags, tensor=1, **model):
+    def check(self, ranks, steps, freeze, *flags, tensor=1, least=None, **model):
         out, log = self.train_saved(ranks, steps, freeze, *flags, tensor=tensor, **model)
         self.assertEqual(len(log), steps)
         names = list(self.weights)
@@ -228,11 +229,20 @@ class OneBit(h.HeddleTest):
                 self.assert_close(after.weights[name].reshape(-1), p - RATE * update,
                                   1e-6, name)
             return norm
-        self.check_steps(log, lambda step: State(out, step, names, ranks, tensor), ranks, check)
-        self.assertTrue(State(out, steps, names, ranks, tensor).worker)
+
+        def read(step):
+            return State(out, step, names, ranks, tensor, least)
+        self.check_steps(log, read, ranks, check)
+        return read(steps)
 
     def test_two_ranks(self):
-        self.check(2, 12, 5)
+        self.assertTrue(self.check(2, 12, 5).worker)
+
+    def test_which_tensors_are_compressed(self):
+        for least, compressed in ((1, True), (1000, False)):
+            last = self.check(2, 5, 3, "--compress-at-least", least, least=least)
+            self.assertEqual("ln_f.bias" in last.worker, compressed)
+            self.assertIn("wte.weight", last.worker)
 
     def test_three_ranks(self):
         self.check(3, 8, 4, vocab=101, embed=36)

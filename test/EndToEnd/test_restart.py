@@ -61,6 +61,7 @@ CHANGES = {
     "var_update_scaler": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),
     "local_step_scaler": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),
     "local_step_clipper": ({**MESH, "optimizer": "ZeroOneAdam"}, 1),
+    "compress_at_least": ({**MESH, "optimizer": "OneBitAdam"}, 100),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     **{key: ({**MESH, "optimizer": "OneBitLamb"}, 0.25) for key in (
         "coeff_beta", "factor_max", "factor_min", "factor_threshold")},

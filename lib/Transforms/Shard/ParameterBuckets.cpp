@@ -100,7 +100,8 @@ bool ParameterBuckets::isCompressed(nn::StateOp parameter) const {
   int64_t elements = parameter.getTensorType().getNumElements();
   if (isTensorSplit(parameter))
     elements /= strategy.tensor;
-  bool isLarge = elements >= 8 * zero.ranks * zero.ranks;
+  int64_t least = strategy.compressAtLeast;
+  bool isLarge = elements >= (least ? least : 8 * zero.ranks * zero.ranks);
   return compresses && zero.ranks > 1 && (isJoint || isLarge);
 }
 

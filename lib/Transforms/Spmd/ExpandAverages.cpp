@@ -200,9 +200,9 @@ Value SignExchange::kept(Value errors) {
 }
 
 Value SignExchange::spread(Value factors) {
-  Value ones =
-      nn::buildMap(builder, loc, average.getState(),
-          [](nn::Scalars &s, ValueRange) -> Value { return s.real(1); });
+  Value ones = nn::buildMap(
+      builder, loc, average.getState(),
+      [](nn::Scalars &s, ValueRange) -> Value { return s.real(1); });
   SmallVector<int64_t> slots = llvm::map_to_vector(
       layout.tensors, [](const auto &tensor) { return tensor.slot; });
   return builder.create<nn::ScaleSegmentsOp>(
@@ -289,10 +289,11 @@ Value SignExchange::finish(Value y, Value scale, Value received) {
   setErrors(plan::serverError, mean.getError());
   Value factors = average.getFactors();
   if (factors)
-    factors = nn::buildMap(builder, loc, factors, [](nn::Scalars &s, ValueRange x) {
-      return s.select(s.isGreater(x[0], s.real(0)), s.div(s.real(1), x[0]),
-                      s.real(0));
-    });
+    factors =
+        nn::buildMap(builder, loc, factors, [](nn::Scalars &s, ValueRange x) {
+          return s.select(s.isGreater(x[0], s.real(0)), s.div(s.real(1), x[0]),
+                          s.real(0));
+        });
   return builder.create<nn::UnpackSignsOp>(
       loc, average.getOutput().getType(),
       gather(mean.getWords(), words(ranks, 1)), received, average.getState(),
@@ -320,16 +321,18 @@ static Value jointScale(OpBuilder &builder,
   SmallVector<Value> operands;
   for (auto [squares, elements] : sums)
     operands.append({squares, elements});
-  return nn::buildMap(builder, operands.front().getLoc(), operands, [](nn::Scalars &s, ValueRange x) -> Value {
-    Value squares = x[0], elements = x[1];
-    for (size_t i = 2; i < x.size(); i += 2) {
-      squares = s.add(squares, x[i]);
-      elements = s.add(elements, x[i + 1]);
-    }
-    // A rank may have no element of any tensor.
-    elements = s.create<arith::MaximumFOp>(elements, s.real(1));
-    return s.create<math::SqrtOp>(s.div(squares, elements));
-  });
+  return nn::buildMap(builder, operands.front().getLoc(), operands,
+                      [](nn::Scalars &s, ValueRange x) -> Value {
+                        Value squares = x[0], elements = x[1];
+                        for (size_t i = 2; i < x.size(); i += 2) {
+                          squares = s.add(squares, x[i]);
+                          elements = s.add(elements, x[i + 1]);
+                        }
+                        // A rank may have no element of any tensor.
+                        elements =
+                            s.create<arith::MaximumFOp>(elements, s.real(1));
+                        return s.create<math::SqrtOp>(s.div(squares, elements));
+                      });
 }
 
 /// Expands averages for which a replica has one scale.
