@@ -36,11 +36,13 @@ Value Scalars::select(Value condition, Value a, Value b) {
   return create<arith::SelectOp>(condition, a, b);
 }
 
-Value heddle::nn::buildMap(
-    OpBuilder &builder, Location loc, ValueRange operands,
-    function_ref<Value(Scalars &, ValueRange)> function) {
-  auto map = builder.create<MapOp>(loc, operands.front().getType(), operands,
-                                   FunctionAttr(), ArrayAttr());
+Value heddle::nn::buildMap(OpBuilder &builder, Location loc,
+                           ValueRange operands,
+                           function_ref<Value(Scalars &, ValueRange)> function,
+                           Type type) {
+  auto map =
+      builder.create<MapOp>(loc, type ? type : operands.front().getType(),
+                            operands, FunctionAttr(), ArrayAttr());
   Block &body = map.getBody().emplaceBlock();
   Scalars s(loc, builder.getContext());
   s.setInsertionPointToEnd(&body);

@@ -34,12 +34,14 @@ public:
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
 };
 
-/// Creates an nn.map with one result, which has the type of the first operand.
-/// `function` computes an element of it from one element of each operand.
+/// Creates an nn.map with one result, which has the type `type`, or by default
+/// that of the first operand. `function` computes an element of it from one
+/// element of each operand.
 mlir::Value
 buildMap(mlir::OpBuilder &builder, mlir::Location loc,
          mlir::ValueRange operands,
-         llvm::function_ref<mlir::Value(Scalars &, mlir::ValueRange)> function);
+         llvm::function_ref<mlir::Value(Scalars &, mlir::ValueRange)> function,
+         mlir::Type type = {});
 
 /// The argument of `ScalarOp::derivative`: a scalar operation, the gradient of
 /// its result, and the builder `s` with which the derivative is built.

@@ -108,11 +108,13 @@ void AverageOp::sendNothing() {
   setWire("f32");
   setJoint(false);
   removeBucketAttr();
+  Value unread[] = {getKeep(), getFactors()};
   getKeepMutable().clear();
-  Operation *maker = getFactors() ? getFactors().getDefiningOp() : nullptr;
   getFactorsMutable().clear();
-  if (maker && maker->use_empty())
-    maker->erase();
+  for (Value value : unread)
+    if (Operation *maker = value ? value.getDefiningOp() : nullptr;
+        maker && maker->use_empty())
+      maker->erase();
 }
 
 LogicalResult AverageOp::verifyRegions() {

@@ -54,7 +54,7 @@ CHANGES = {
     "swap_dir": (FILED, "swap"), "sub_group_size": (FILED, 2048), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
-                         json.dumps({"warmup_num_steps": 3})),
+                         '{"warmup_num_steps":3}'),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "freeze_step": ({**MESH, "optimizer": "OneBitAdam"}, 2),
     "var_freeze_step": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),

@@ -496,9 +496,14 @@ private:
     if (int64_t times = timesOf(*update.op->getParentRegion()); times > 1)
       return update.op->emitError(code)
              << "updates once in each of " << times << " micro-batches";
-    if (isNumber(stateRead(update.parameter)))
-      return verifyNumber(update, stateRead(update.parameter));
-    StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
+    StringRef state = firstStateOf(symbols, stateRead(update.parameter));
+    if (isNumber(state))
+      return verifyNumber(update, state);
+    // What the optimizer keeps can be updated without the parameters.
+    auto first = symbols.lookup<nn::StateOp>(state);
+    bool isKept = first && first.getRole() == nn::StateRole::Optimizer;
+    StringRef parameter =
+        isKept ? kindOf(state) : stringifyStateRole(nn::StateRole::Parameter);
     StateRange range = rangeRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {
       return rangeRead(before, kind) == range &&
@@ -527,7 +532,7 @@ private:
     if (!gradients.parameters.empty() && !(gradients == range))
       return update.op->emitError(code)
              << "reads the gradients of other parameters than it updates";
-    return count(update, range);
+    return isKept ? success() : count(update, range);
   }
 
   /// Counts the elements that an update covers. An update may be divided into

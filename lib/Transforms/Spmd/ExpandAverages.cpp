@@ -210,40 +210,74 @@ Value SignExchange::spread(Value factors) {
       builder.getDenseI64ArrayAttr(slots), ArrayAttr());
 }
 
+/// The operands that the average's body reads beside the gradient.
+static SmallVector<Value> inputsOf(nn::AverageOp average) {
+  SmallVector<Value> inputs;
+  for (BlockArgument argument : average.getBody().getArguments())
+    if (argument.getArgNumber() != 1 && !argument.use_empty())
+      inputs.push_back(average.getOperand(argument.getArgNumber()));
+  return inputs;
+}
+
+/// Computes the average's body from an element of the gradient, and of
+/// `inputsOf`.
+static Value contribution(nn::Scalars &s, nn::AverageOp average, Value gradient,
+                          ValueRange inputs) {
+  Block &body = average.getBody().front();
+  IRMapping mapping;
+  mapping.map(body.getArgument(1), gradient);
+  for (BlockArgument argument : body.getArguments())
+    if (argument.getArgNumber() != 1 && !argument.use_empty()) {
+      mapping.map(argument, inputs.front());
+      inputs = inputs.drop_front();
+    }
+  for (Operation &op : body.without_terminator())
+    s.clone(op, mapping);
+  return mapping.lookup(body.getTerminator()->getOperand(0));
+}
+
+/// Creates an update of `state` by `gradient` if the average's condition holds.
+/// `function` computes the new element from one of the state, of the gradient
+/// and of each input.
+static Value updated(OpBuilder &builder, nn::AverageOp average, StringRef name,
+                     Value state, ValueRange inputs,
+                     function_ref<Value(nn::Scalars &, ValueRange)> function) {
+  Location loc = average.getLoc();
+  auto update = builder.create<nn::UpdateOp>(
+      loc, state.getType(), name, state, average.getGradient(), ValueRange(),
+      inputs, average.getCondition(), nullptr);
+  Block &block = update.getBody().emplaceBlock();
+  nn::Scalars s(loc, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  for (size_t i = 0; i < 2 + inputs.size(); ++i)
+    block.addArgument(s.getF64Type(), loc);
+  s.create<nn::ReturnOp>(function(s, block.getArguments()));
+  return update.getOutputs()[0];
+}
+
 Value SignExchange::begin() {
   int64_t elements =
       cast<RankedTensorType>(average.getOutput().getType()).getNumElements();
-  Value error = readErrors(plan::workerError, elements);
-  SmallVector<Value> inputs = {average.getState()};
-  llvm::append_range(inputs, average.getInputs());
+  SmallVector<Value> inputs = inputsOf(average);
+  size_t count = inputs.size();
   if (average.getKeep())
     inputs.push_back(average.getKeep());
   if (average.getFactors())
     inputs.push_back(spread(average.getFactors()));
-  auto update = builder.create<nn::UpdateOp>(
-      loc, error.getType(), "error_feedback", error, average.getGradient(),
-      ValueRange(), inputs, average.getCondition(), nullptr);
-  Block &own = average.getBody().front();
-  Block &block = update.getBody().emplaceBlock();
-  nn::Scalars s(loc, builder.getContext());
-  s.setInsertionPointToEnd(&block);
-  auto add = [&]() -> Value { return block.addArgument(s.getF64Type(), loc); };
-  Value before = add();
-  IRMapping mapping;
-  mapping.map(own.getArgument(1),
-              s.mul(add(), s.real(static_cast<double>(ranks))));
-  for (BlockArgument argument : own.getArguments())
-    if (argument.getArgNumber() != 1)
-      mapping.map(argument, add());
-  for (Operation &op : own.without_terminator())
-    s.clone(op, mapping);
-  Value sent = mapping.lookup(own.getTerminator()->getOperand(0));
-  if (average.getKeep())
-    before = s.mul(before, add());
-  if (average.getFactors())
-    sent = s.mul(sent, add());
-  s.create<nn::ReturnOp>(ValueRange{s.add(before, sent)});
-  return update.getOutputs()[0];
+  return updated(builder, average, "error_feedback",
+                 readErrors(plan::workerError, elements), inputs,
+                 [&](nn::Scalars &s, ValueRange x) -> Value {
+                   Value before = x[0];
+                   Value own = s.mul(x[1], s.real(static_cast<double>(ranks)));
+                   x = x.drop_front(2);
+                   Value sent =
+                       contribution(s, average, own, x.take_front(count));
+                   if (average.getKeep())
+                     before = s.mul(before, x[count]);
+                   if (average.getFactors())
+                     sent = s.mul(sent, x.back());
+                   return s.add(before, sent);
+                 });
 }
 
 Value SignExchange::scalesOf(Value x, bool isChunked) {
@@ -301,8 +335,33 @@ Value SignExchange::finish(Value y, Value scale, Value received) {
 }
 
 static void replace(nn::AverageOp average, Value result) {
+  Operation *state = average.getState().getDefiningOp();
   average.replaceAllUsesWith(result);
   average.erase();
+  if (isa_and_nonnull<nn::FillOp>(state) && state->use_empty())
+    state->erase();
+}
+
+/// Computes an average of which every rank has the sum of the gradients.
+static void computeFromSum(nn::AverageOp average) {
+  average.sendNothing();
+  OpBuilder builder(average);
+  SmallVector<Value> inputs = inputsOf(average);
+  if (!average.getState().getDefiningOp<nn::FillOp>())
+    return replace(average,
+                   updated(builder, average, "average", average.getState(),
+                           inputs, [&](nn::Scalars &s, ValueRange x) {
+                             return contribution(s, average, x[1],
+                                                 x.drop_front(2));
+                           }));
+  // It is read only if the step updates.
+  inputs.insert(inputs.begin(), average.getGradient());
+  replace(average, nn::buildMap(
+                       builder, average.getLoc(), inputs,
+                       [&](nn::Scalars &s, ValueRange x) {
+                         return contribution(s, average, x[0], x.drop_front());
+                       },
+                       average.getType()));
 }
 
 static void expand(nn::AverageOp average, dist::MeshOp mesh) {
@@ -375,7 +434,7 @@ struct ExpandAverages : heddle::impl::SpmdExpandAveragesBase<ExpandAverages> {
           joint;
       for (nn::AverageOp average : averages)
         if (ranks == 1 || average.getWire() == "f32")
-          average.sendNothing();
+          computeFromSum(average);
         else if (average.getJoint())
           joint.push_back(average);
         else

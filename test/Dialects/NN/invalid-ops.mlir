@@ -682,7 +682,7 @@ nn.func @f(%p: tensor<64xf32>, %s: tensor<f32>) {
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
   // expected-error @+1 {{'nn.average' op is joint, and its wire format has no scales}}
-  %0 = nn.average %p else %p if %c wire "f32" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32>
+  %0 = nn.average %p, %p if %c wire "f32" {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
   nn.return
 }
 
@@ -729,7 +729,7 @@ nn.func @f(%p: tensor<0xf32>, %c: tensor<f32>) {
 // -----
 
 nn.func @f(%p: tensor<128xf32>, %c: tensor<f32>) {
-  // expected-error @+1 {{'nn.sign_scales' op requires attribute 'counts'}}
+  // expected-error @+1 {{'nn.sign_scales' op needs a bucket, or the counts of elements}}
   %0 = nn.sign_scales %p if %c parts 2 : (tensor<128xf32>, tensor<f32>) -> tensor<1x1xf32>
   nn.return
 }

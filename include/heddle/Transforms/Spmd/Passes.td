@@ -74,7 +74,8 @@ def SpmdExpandAverages : Pass<"spmd-expand-averages", "::heddle::nn::ModelOp"> {
     Every `nn.average` with the wire format `sign1` becomes signs and scales, their
     all-to-all, and the all-gather of the signs and scales of the means. What a rank
     loses is a state of its own, the error, which it adds to what it sends in the next
-    step. Without other replicas the format becomes `f32`: nothing is sent.
+    step. With the format `f32`, or without other replicas, a rank has the sum of the
+    gradients: the average becomes an `nn.update` of its state, or an `nn.map`.
 
     ```mlir
     %m1 = nn.average %m, %g if %c wire "sign1" of @parameters.decay : ...
