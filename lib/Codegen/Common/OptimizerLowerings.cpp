@@ -22,13 +22,34 @@ static Value holds(ScalarBuilder &s, Value condition) {
                                  s.f32(0));
 }
 
-static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
-                          LinalgBuilder &b) {
-  int64_t rank = tensorOf(op.getParameter()).getRank();
+/// The operands of an update: tensors of rank `rank`, and numbers.
+static SmallVector<Input> inputsOf(ValueRange operands, int64_t rank) {
   SmallVector<Input> inputs;
-  for (Value operand : in.getOperands())
+  for (Value operand : operands)
     inputs.push_back(tensorOf(operand).getRank() == rank ? Input{operand}
                                                          : scalar(operand));
+  return inputs;
+}
+
+/// Without the exchange: the gradient is whole.
+static Values lowerAverage(nn::AverageOp op, nn::AverageOp::Adaptor in,
+                           LinalgBuilder &b) {
+  Block &body = op.getBody().front();
+  return {b.map(op.getType(),
+                inputsOf(in.getOperands(), tensorOf(op.getState()).getRank()),
+                [&](ScalarBuilder &s, Args x) -> Value {
+                  Values means =
+                      runScalars(s, body, x.take_front(body.getNumArguments()));
+                  Value updates = holds(s, x[body.getNumArguments()]);
+                  return s.create<arith::SelectOp>(updates, means.front(),
+                                                   x[0]);
+                })};
+}
+
+static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
+                          LinalgBuilder &b) {
+  SmallVector<Input> inputs =
+      inputsOf(in.getOperands(), tensorOf(op.getParameter()).getRank());
   Block &body = op.getBody().front();
   return b.map(op.getResultTypes(), inputs,
                [&](ScalarBuilder &s, Args x) -> Values {
@@ -360,6 +381,7 @@ static Values lowerWriteNumbers(nn::WriteNumbersOp op,
 }
 
 void attachOptimizerLowerings(MLIRContext *context) {
+  attachLinalg<nn::AverageOp, lowerAverage>(context);
   attachLinalg<nn::UpdateOp, lowerUpdate>(context);
   attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
   attachLinalg<nn::CountUpdateOp, lowerCountUpdate>(context);

@@ -239,9 +239,8 @@ TEST_P(ContractOf, RowwiseReadsItsOwnRows) {
   ASSERT_TRUE(module.operation);
   if (!module.operation->hasTrait<nn::Rowwise>())
     return;
-  // nn.average is replaced before there is code for it.
-  if (auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(module.operation))
-    EXPECT_EQ(lowering.getGenerator(), nn::Generator::Rows);
+  auto lowering = cast<nn::LinalgLoweringOpInterface>(module.operation);
+  EXPECT_EQ(lowering.getGenerator(), nn::Generator::Rows);
   ArrayRef<int64_t> domain =
       cast<nn::PropertiesOpInterface>(module.operation).getDomain();
   ArrayRef<int64_t> rows = domain.drop_back();
