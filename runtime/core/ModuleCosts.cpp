@@ -27,6 +27,7 @@ ModuleCosts &ModuleCosts::operator+=(const ModuleCosts &other) {
   parameters += other.parameters;
   macs += other.macs;
   flops += other.flops;
+  kernelFlops += other.kernelFlops;
   modelFlops += other.modelFlops;
   bytes += other.bytes;
   forwardSeconds += other.forwardSeconds;
@@ -127,6 +128,7 @@ void ModuleCounter::addLaunch(const plan::Command &command,
     ModuleCosts costs;
     costs.macs = times * shares[i].macs;
     costs.flops = times * shares[i].profilerFlops;
+    costs.kernelFlops = times * shares[i].flops;
     costs.modelFlops = times * shares[i].modelFlops;
     costs.bytes = times * shares[i].bytes;
     result.model.at(moduleOf(plan, command, i, layer)).own += costs;

@@ -86,6 +86,8 @@ StepSchedule::StepSchedule(const plan::Plan &plan, const std::string &trace,
     addStep({int64_t(exposed.size()), stage.seconds, 0, stage.collectives, 0,
              stage.transfers});
     exposed.push_back({stage.collectives, stage.transfers});
+    for (const auto &[path, seconds] : stage.modules)
+      modules[path] += seconds;
     if (plan.mesh.stages() > 1)
       stages.push_back(stage.line);
   }

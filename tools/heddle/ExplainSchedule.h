@@ -42,6 +42,9 @@ public:
   /// The source of the times: `flops`, `cluster` or `trace`.
   const std::string &timesFrom() const { return from; }
   const std::string &name() const { return kind; }
+  /// The measured times of modules, as in MeasuredStage, added up over stages.
+  /// Empty without a trace.
+  const std::map<std::string, double> &moduleTimes() const { return modules; }
 
 private:
   /// The seconds of a step in which a stage only waits: for collectives, for
@@ -70,6 +73,7 @@ private:
   std::vector<Exposed> exposed;  ///< For each stage, also if there is only one.
   Timetable table;
   SlowestStage step;
+  std::map<std::string, double> modules;
 };
 
 } // namespace heddle::driver

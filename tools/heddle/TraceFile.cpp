@@ -34,6 +34,7 @@ struct Samples {
   std::map<std::string, std::vector<double>> fragments; ///< Times by kind.
   std::vector<double> collectives, transfers;           ///< Waits of each step.
   std::vector<double> steps;                            ///< Times of each step.
+  std::map<std::string, std::vector<double>> modules;   ///< Times of kernels.
   std::vector<LineEntry> line;                          ///< Order in one step.
 };
 
@@ -52,6 +53,7 @@ double medianOf(std::vector<double> values) {
 static void addStep(const std::vector<const json *> &events, Samples &samples) {
   std::vector<Fragment> fragments;
   double collectives = 0, transfers = 0, end = 0;
+  std::map<std::string, double> modules;
   for (const json *event : events) {
     const json &arguments = event->at("args");
     std::string command = arguments.at("command");
@@ -60,6 +62,8 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
     bool isTransfer = command == "receive" || command == "flush";
     transfers += isTransfer ? time : 0;
     collectives += command == "collective" || command == "wait" ? time : 0;
+    if (command == "launch")
+      modules[arguments.value("path", "")] += time;
     std::string word = arguments.value("fragment", "");
     if (word.empty())
       continue;
@@ -70,6 +74,8 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
   }
   if (!events.empty())
     samples.steps.push_back(end - events.front()->at("ts").get<double>());
+  for (const auto &[path, time] : modules)
+    samples.modules[path].push_back(time);
   samples.collectives.push_back(collectives);
   samples.transfers.push_back(transfers);
   samples.line.clear();
@@ -115,6 +121,8 @@ std::vector<MeasuredStage> driver::readTraces(const std::string &path,
     stage.line.line = of.line;
     for (const auto &[kind, times] : of.fragments)
       stage.line.times[kind] = medianOf(times) / second;
+    for (const auto &[path, times] : of.modules)
+      stage.modules[path] = medianOf(times) / second;
     stage.collectives = medianOf(of.collectives) / second;
     stage.transfers = medianOf(of.transfers) / second;
     stage.seconds = medianOf(of.steps) / second;

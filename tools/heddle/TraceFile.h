@@ -27,6 +27,10 @@ struct MeasuredStage {
   /// for messages from other stages.
   double collectives = 0, transfers = 0;
   double seconds = 0; ///< From the begin of a step's first command to its end.
+  /// The seconds of a step in which kernels of a module ran. The path of a
+  /// module of a layer has `*` in place of the layer's index, and the time is
+  /// that of all layers.
+  std::map<std::string, double> modules;
 };
 
 /// Reads the trace files that all ranks of a run wrote with `--trace path`.

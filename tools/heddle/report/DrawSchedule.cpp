@@ -132,9 +132,11 @@ static std::string percent(double share) {
 
 static void addTimetable(Chart &chart, const std::string &name,
                          const StepSchedule &schedule, const ChartAxis &axis,
-                         const PlannedTimes *planned = nullptr) {
+                         const PlannedTimes *planned = nullptr,
+                         const std::string &begin = "") {
   const Timetable &table = schedule.timetable();
-  chart.addText(sourceOf(schedule) + ": bubble " + percent(table.meanIdle()) +
+  chart.addText(begin + sourceOf(schedule) + ": bubble " +
+                percent(table.meanIdle()) +
                 (schedule.stepSeconds() > 0
                      ? ", a step takes " + formatSeconds(schedule.stepSeconds())
                      : ""));
@@ -217,44 +219,90 @@ std::string driver::drawSchedule(const plan::Plan &plan,
   return chart.finish(isStandalone);
 }
 
-std::string driver::drawStepBar(const json &step) {
-  static const std::pair<const char *, const char *> parts[] = {
-      {"computation", "compute"},
-      {"collectives", "exposed"},
-      {"copies", "copy"},
-      {"pipeline", "idle"}};
-  static const std::pair<const char *, const char *> names[] = {
-      {"computation", "computation"},
-      {"collectives", "waits for collectives"},
-      {"copies", "waits for copies"},
-      {"pipeline", "waits for other stages"}};
-  double seconds = step.value("seconds", 0.0);
-  Chart chart("Where a step's time goes",
-              "stage " + step.value("stage", json(0)).dump() + ", " +
-                  formatSeconds(seconds));
+std::string driver::drawSchedulesOfTwo(const StepSchedule &first,
+                                       const StepSchedule &second,
+                                       const std::string &firstName,
+                                       const std::string &secondName) {
+  const Timetable &one = first.timetable(), &other = second.timetable();
+  if (one.stages.empty() || other.stages.empty() ||
+      first.timesFrom() != second.timesFrom())
+    return "";
+  Chart chart("Pipeline schedules of both plans",
+              "The passes of each stage over time, bubble " +
+                  percent(one.meanIdle()) + " and " +
+                  percent(other.meanIdle()));
+  chart.addLegend(legendOf(one));
+  ChartAxis axis = axisOf(first, std::max(one.makespan, other.makespan));
+  addTimetable(chart, "first", first, axis, nullptr, firstName + ", ");
+  addTimetable(chart, "second", second, axis, nullptr, secondName + ", ");
+  return chart.finish(/*isStandalone=*/false);
+}
+
+namespace {
+
+/// A part of a step's time.
+struct StepPart {
+  const char *key, *colour, *name;
+};
+
+constexpr StepPart stepParts[] = {
+    {"computation", "compute", "computation"},
+    {"collectives", "exposed", "waits for collectives"},
+    {"copies", "copy", "waits for copies"},
+    {"pipeline", "idle", "waits for other stages"}};
+
+} // namespace
+
+/// The parts of the steps. Of a step alone, also their times.
+static std::vector<LegendEntry> legendOf(const std::vector<NamedStep> &steps) {
   std::vector<LegendEntry> legend;
-  for (size_t i = 0; i < std::size(parts); ++i)
-    if (double part = step.value(parts[i].first, 0.0); part > 0)
-      legend.push_back({parts[i].second, std::string(names[i].second) + " " +
-                                             formatSeconds(part) + " (" +
-                                             percent(part / seconds) + ")"});
-  chart.addLegend(legend);
-  ChartAxis axis = secondsAxis(seconds);
-  chart.addRows("step", {"stage " + step.value("stage", json(0)).dump()}, 36,
-                axis, [&](SvgWriter &svg) {
-                  double begin = 0;
-                  for (const auto &[key, colour] : parts) {
-                    double part = step.value(key, 0.0);
-                    if (part <= 0)
-                      continue;
-                    svg.element("rect", {{"class", std::string("c-") + colour},
-                                         {"data-part", key},
-                                         {"x", axis.at(begin)},
-                                         {"y", 60},
-                                         {"width", axis.at(part)},
-                                         {"height", 880}});
-                    begin += part;
-                  }
-                });
+  for (const StepPart &part : stepParts) {
+    double most = 0;
+    for (const auto &[plan, step] : steps)
+      most = std::max(most, step.value(part.key, 0.0));
+    if (most <= 0)
+      continue;
+    double seconds = steps.front().second.value("seconds", 0.0);
+    std::string time =
+        " " + formatSeconds(most) + " (" + percent(most / seconds) + ")";
+    legend.push_back(
+        {part.colour, part.name + (steps.size() == 1 ? time : "")});
+  }
+  return legend;
+}
+
+std::string driver::drawStepBars(const std::vector<NamedStep> &steps) {
+  std::vector<std::string> rows;
+  std::string described;
+  double most = 0;
+  for (const auto &[plan, step] : steps) {
+    double seconds = step.value("seconds", 0.0);
+    most = std::max(most, seconds);
+    rows.push_back((plan.empty() ? "" : plan + ", ") + "stage " +
+                   step.value("stage", json(0)).dump());
+    described += (described.empty() ? "" : "; ") + rows.back() + ", " +
+                 formatSeconds(seconds);
+  }
+  Chart chart("Where a step's time goes", described);
+  chart.addLegend(legendOf(steps));
+  ChartAxis axis = secondsAxis(most);
+  chart.addRows("step", rows, 36, axis, [&](SvgWriter &svg) {
+    double row = 1000.0 / double(rows.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      double begin = 0;
+      for (const StepPart &of : stepParts) {
+        double part = steps[i].second.value(of.key, 0.0);
+        if (part <= 0)
+          continue;
+        svg.element("rect", {{"class", std::string("c-") + of.colour},
+                             {"data-part", of.key},
+                             {"x", axis.at(begin)},
+                             {"y", (double(i) + 0.06) * row},
+                             {"width", axis.at(part)},
+                             {"height", row * 0.88}});
+        begin += part;
+      }
+    }
+  });
   return chart.finish(/*isStandalone=*/false);
 }

@@ -38,9 +38,18 @@ std::string drawSchedule(const plan::Plan &plan, const StepSchedule &planned,
 std::string drawStreams(const plan::Plan &plan, const plan::Program &program,
                         const cost::ClusterCost &cost, bool isStandalone);
 
-/// Draws how the slowest stage spends a step, as one bar. `step` is the entry
+/// Draws how the slowest stages of plans spend a step, a bar for each plan.
+/// `steps` has the plans' names, "" if there is one alone, and their entries
 /// `step` of `heddle explain --json`.
-std::string drawStepBar(const nlohmann::json &step);
+using NamedStep = std::pair<std::string, nlohmann::json>;
+std::string drawStepBars(const std::vector<NamedStep> &steps);
+
+/// Draws the passes of the pipeline stages of two plans over the same time. ""
+/// if one of them has no pipeline.
+std::string drawSchedulesOfTwo(const StepSchedule &first,
+                               const StepSchedule &second,
+                               const std::string &firstName,
+                               const std::string &secondName);
 
 /// Draws the bytes that a rank sends in a step, by axis and kind, and those
 /// that it copies between kinds of memory. `explained` is the output of

@@ -8,9 +8,11 @@
 
 #include "ReportData.h"
 #include "ExplainModules.h"
+#include "ExplainPlan.h"
 #include "heddle/Import/SettingTable.h"
 #include "heddle/PlanFormat/MemoryHelp.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/runtime/core/ModuleCosts.h"
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -235,14 +237,68 @@ json driver::describeStates(const plan::Plan &plan) {
   return folded;
 }
 
-json driver::describeModulesOfStages(plan::Plan &plan) {
+/// The seconds of the module's kernels, and of those of the modules inside, if
+/// each kernel takes as long as its operations or its bytes.
+static double secondsOf(const rt::ModuleNode &module,
+                        const cost::Cluster &cluster) {
+  double bytes = cluster.memoryPerSecond > 0
+                     ? module.own.bytes / cluster.memoryPerSecond
+                     : 0;
+  double seconds = std::max(module.own.kernelFlops / cluster.flops, bytes);
+  for (const auto &inner : module.children)
+    seconds += secondsOf(*inner, cluster);
+  return seconds;
+}
+
+/// Adds the times of a step of the stage that `plan` has selected.
+static void addSeconds(const plan::Plan &plan, const cost::Cluster &cluster,
+                       json &modules) {
+  const plan::Program *step = mainProgram(plan);
+  if (!step || cluster.flops <= 0)
+    return;
+  std::map<std::string, double> times;
+  rt::countModules(plan, *step)
+      .model.walk(/*depth=*/64, [&](const rt::ModuleNode &module, int64_t) {
+        times[module.path] = secondsOf(module, cluster);
+      });
+  for (json &module : modules)
+    if (auto found = times.find(module["path"]); found != times.end())
+      module["seconds"] = found->second;
+}
+
+/// Adds the measured times to the folded modules of all stages. Layers that are
+/// alike were measured together; each gets its share.
+static void addMeasured(const std::map<std::string, double> &measured,
+                        json &stages) {
+  std::map<std::string, int64_t> counts;
+  for (const json &stage : stages)
+    for (const json &module : stage["modules"])
+      counts[patternOf(module["path"])] +=
+          module["count"].get<int64_t>() * int64_t(stage["stages"].size());
+  for (json &stage : stages)
+    for (json &module : stage["modules"]) {
+      std::string path = patternOf(module["path"]);
+      double seconds = 0;
+      for (const auto &[of, time] : measured)
+        if (path.empty() || of == path || of.rfind(path + ".", 0) == 0)
+          seconds += time;
+      module["measured"] = seconds / double(counts[path]);
+    }
+}
+
+json driver::describeModulesOfStages(
+    plan::Plan &plan, const cost::Cluster *cluster,
+    const std::map<std::string, double> &measured) {
   json stages = json::array();
   auto count = std::max<int64_t>(int64_t(plan.stages.size()), 1);
   for (int64_t stage = 0; stage < count; ++stage) {
     plan.selectStage(stage);
     if (plan.programs.empty())
       continue;
-    json modules = fold(describeModules(plan, "", /*depth=*/64), "path");
+    json modules = describeModules(plan, "", /*depth=*/64);
+    if (cluster)
+      addSeconds(plan, *cluster, modules);
+    modules = fold(modules, "path");
     // Stages that have equal modules, apart from the numbers of their layers.
     json pattern = modules;
     for (json &module : pattern) {
@@ -259,6 +315,8 @@ json driver::describeModulesOfStages(plan::Plan &plan) {
   }
   for (json &stage : stages)
     stage.erase("pattern");
+  if (!measured.empty())
+    addMeasured(measured, stages);
   return stages;
 }
 

@@ -40,9 +40,13 @@ std::vector<ProgramTimeline> timelinesOf(const plan::Plan &plan);
 /// that differ in nothing but the number of the layer share an entry.
 nlohmann::json describeStates(const plan::Plan &plan);
 
-/// Describes the modules of all stages, folded as the states are. `plan` is
-/// left with another stage selected.
-nlohmann::json describeModulesOfStages(plan::Plan &plan);
+/// Describes the modules of all stages, folded as the states are. With a
+/// cluster that states rates, `seconds` is the time of a module's kernels in a
+/// step. `measured` has the measured times (see MeasuredStage::modules). `plan`
+/// is left with another stage selected.
+nlohmann::json
+describeModulesOfStages(plan::Plan &plan, const cost::Cluster *cluster,
+                        const std::map<std::string, double> &measured);
 
 /// Returns the command line that compiles such a plan, made from its settings.
 /// It reads the settings of strategyOf from a file `strategy.json`.

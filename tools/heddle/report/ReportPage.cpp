@@ -45,6 +45,7 @@ public:
 
   void write();
   json data = json::object();
+  std::optional<StepSchedule> planned;
 
 private:
   void describe();
@@ -76,6 +77,7 @@ private:
   const ReportFiles &files;
   SvgWriter &page;
   std::optional<cost::Cluster> cluster;
+  std::optional<StepSchedule> measured;
   std::vector<RankClass> classes;
   /// For each program whose memory is shown, the class that has it.
   std::map<std::string, size_t> knownPrograms;
@@ -253,8 +255,7 @@ void PlanSections::writeTime() {
   if (cluster)
     known.emplace(plan, *cluster);
   const cost::ClusterCost *cost = known ? &*known : nullptr;
-  StepSchedule planned(plan, "", cost);
-  std::optional<StepSchedule> measured;
+  planned.emplace(plan, "", cost);
   if (number == 0 && !files.trace.empty()) {
     measured.emplace(plan, files.trace, nullptr);
     json trace = json::object();
@@ -262,12 +263,12 @@ void PlanSections::writeTime() {
     data["measured"] = trace;
   }
   if (data["explain"].contains("step"))
-    figure(drawStepBar(data["explain"]["step"]));
+    figure(drawStepBars({{"", data["explain"]["step"]}}));
   if (measured && data["measured"].contains("step")) {
     page.text("h3", {}, "Measured");
-    figure(drawStepBar(data["measured"]["step"]));
+    figure(drawStepBars({{"", data["measured"]["step"]}}));
   }
-  figure(drawSchedule(plan, planned, measured ? &*measured : nullptr, cost,
+  figure(drawSchedule(plan, *planned, measured ? &*measured : nullptr, cost,
                       false));
   // Programs beside the step's have no schedule, so that of the first stage is
   // drawn. A serving binary can have dozens, of which the first are shown.
@@ -328,13 +329,17 @@ void PlanSections::write() {
   writeMemory();
   writeTime();
   writeRanks();
-  data["modules"] = describeModulesOfStages(plan);
+  data["modules"] = describeModulesOfStages(
+      plan, cluster ? &*cluster : nullptr,
+      measured ? measured->moduleTimes() : std::map<std::string, double>());
   writeModel();
   page.close();
 }
 
 /// Writes how two plans differ.
-static void writeComparison(const json &plans, SvgWriter &page) {
+static void writeComparison(const json &plans,
+                            const std::vector<StepSchedule> &schedules,
+                            SvgWriter &page) {
   page.open("section", {{"id", "compare"}, {"data-section", "compare"}});
   page.text("h2", {}, "Two plans side by side");
   page.text(
@@ -352,6 +357,20 @@ static void writeComparison(const json &plans, SvgWriter &page) {
   page.raw(drawOwnersOfTwo(owners(0), owners(1), plans[0]["name"],
                            plans[1]["name"]));
   page.close();
+  std::vector<NamedStep> steps;
+  for (const json &plan : plans)
+    if (plan["explain"].contains("step"))
+      steps.push_back({plan["name"], plan["explain"]["step"]});
+  std::string pictures[] = {
+      steps.size() == plans.size() ? drawStepBars(steps) : "",
+      drawSchedulesOfTwo(schedules[0], schedules[1], plans[0]["name"],
+                         plans[1]["name"])};
+  for (const std::string &picture : pictures)
+    if (!picture.empty()) {
+      page.open("figure", {});
+      page.raw(picture);
+      page.close();
+    }
   page.open("div", {{"data-table", "compare"}, {"data-plan", 0}});
   page.close();
   page.close();
@@ -424,11 +443,13 @@ std::string driver::makeReport(std::vector<ReportedPlan> plans,
   std::optional<RunLog> log;
   if (!files.log.empty())
     log = readRunLog(files.log, plans.front().plan);
+  std::vector<StepSchedule> schedules;
   std::string links, title;
   for (size_t i = 0; i < plans.size(); ++i) {
     PlanSections sections(plans[i], i, files, body);
     sections.write();
     data["plans"].push_back(std::move(sections.data));
+    schedules.push_back(std::move(*sections.planned));
     std::string begin = "p" + std::to_string(i) + "-";
     if (plans.size() > 1)
       links += "<span>" + draw::escapeXml(plans[i].name) + ":</span>";
@@ -441,7 +462,7 @@ std::string driver::makeReport(std::vector<ReportedPlan> plans,
     title += (title.empty() ? "" : " and ") + plans[i].name;
   }
   if (plans.size() > 1) {
-    writeComparison(data["plans"], body);
+    writeComparison(data["plans"], schedules, body);
     links += link("compare", "Compare");
   }
   if (log) {

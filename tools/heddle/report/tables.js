@@ -272,22 +272,32 @@ const tablesOfReport = (() => {
                        state.type, (state.whole ?? state.shape).join(" x "),
                        splitOf(state), state.zero ? axesOf(state.zero) : "",
                        state.memory, state.bytes])],
-    modules : plan =>
-        ["Modules of the model",
-         [
-           [ "stages", "text" ], [ "module", "text" ], [ "how many", "number" ],
-           [ "parameters", "number" ], [ "MACs", "macs" ], [ "FLOPs", "flops" ],
-           [ "bytes", "bytes" ]
-         ],
-         plan.modules.flatMap(
-             of => of.modules.map(
-                 one => [of.stages.join(", "),
-                         "\u2003".repeat(one.path ? one.path.split(".").length
-                                                  : 0) +
-                             (one.path || plan.family),
-                         countOf(one), one.parameters, one.macs, one.flops,
-                         one.bytes])),
-         true],
+    modules : plan => {
+      const times =
+          [
+            [ "seconds", "time in a step" ], [ "measured", "measured" ]
+          ].filter(([ key ]) =>
+                       plan.modules.some(
+                           of => of.modules.some(one => key in one)));
+      return [
+        "Modules of the model",
+        [
+          [ "stages", "text" ], [ "module", "text" ], [ "how many", "number" ],
+          [ "parameters", "number" ], [ "MACs", "macs" ], [ "FLOPs", "flops" ],
+          [ "bytes", "bytes" ], ...times.map(([, name ]) => [name, "seconds"])
+        ],
+        plan.modules.flatMap(
+            of => of.modules.map(
+                one => [of.stages.join(", "),
+                        "\u2003".repeat(one.path ? one.path.split(".").length
+                                                 : 0) +
+                            (one.path || plan.family),
+                        countOf(one), one.parameters, one.macs, one.flops,
+                        one.bytes,
+                        ...times.map(([ key ]) => one[key] ?? null)])),
+        true
+      ];
+    },
     attention : plan => ["Blocks that attention computes",
                          [
                            [ "layer", "text" ], [ "block", "number" ],

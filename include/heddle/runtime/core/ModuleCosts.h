@@ -28,6 +28,7 @@ struct ModuleCosts {
   int64_t parameters = 0;
   double macs = 0;  ///< As plan::ModuleShare::macs.
   double flops = 0; ///< As plan::ModuleShare::profilerFlops.
+  double kernelFlops = 0; ///< As plan::ModuleShare::flops.
   double modelFlops = 0, bytes = 0;
   /// The measured times of the forward pass, and of the backward pass with its
   /// recomputation.
