@@ -41,6 +41,21 @@ nn::MemoryKind heddle::memoryOf(const SymbolTable &symbols, StringRef name) {
   return symbols.lookup<nn::StateOp>(firstStateOf(symbols, name)).getMemory();
 }
 
+Location heddle::locationOf(ArrayRef<nn::StateOp> states) {
+  nn::StateOp first = states.front();
+  if (states.size() == 1)
+    return first.getLoc();
+  auto moduleOf = [](StringRef name) { return name.rsplit('.').first; };
+  StringRef common = moduleOf(first.getSymName());
+  for (nn::StateOp state : states)
+    while (!common.empty() &&
+           !state.getSymName().starts_with((common + ".").str()))
+      common = common.contains('.') ? moduleOf(common) : "";
+  if (common.empty())
+    return first->getParentOp()->getLoc();
+  return NameLoc::get(StringAttr::get(first.getContext(), common));
+}
+
 llvm::DenseSet<StringAttr> heddle::copiedIn(nn::ModelOp model) {
   llvm::DenseSet<StringAttr> copied;
   for (auto state : model.getOps<nn::StateOp>())

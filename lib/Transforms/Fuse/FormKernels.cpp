@@ -177,8 +177,8 @@ private:
       std::string why = refusal(op, *group);
       if (!why.empty()) {
         if (remarks)
-          op->emitRemark("not fused with ")
-              << neighbor->getName() << ": " << why;
+          op->emitRemark() << op->getName() << " is not fused with "
+                           << neighbor->getName() << ": " << why;
         continue;
       }
       if (!best || best->ops.back()->isBeforeInBlock(group->ops.back()))

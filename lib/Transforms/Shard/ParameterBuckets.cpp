@@ -172,7 +172,7 @@ nn::BucketOp ParameterBuckets::addBucket(ParameterBucket &bucket,
         symbols.lookup<nn::StateOp>(name).getTensorType().getNumElements());
   }
   op = builder.create<nn::BucketOp>(
-      bucket.update.getLoc(), name, builder.getArrayAttr(members),
+      locationOf(bucket.parameters), name, builder.getArrayAttr(members),
       RankedTensorType::get({nn::paddedElements(elements, zero.ranks)},
                             element));
   op.setStorageAttr(storage);
@@ -337,6 +337,7 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
   for (auto [state, mine] : llvm::zip(bucket.update.getStates(), bucket.states))
     copier.map(state, read(builder, mine));
   auto update = cast<nn::UpdateOp>(copier.write(bucket.update));
+  update->setLoc(bucket.values.getLoc());
   SmallVector<nn::BucketOp> written = {bucket.values};
   llvm::append_range(written, bucket.states);
   if (bucket.copies)

@@ -10,6 +10,7 @@
 #include "GradientPhases.h"
 #include "ParameterGroups.h"
 #include "dialects/Dist/Wire.h"
+#include "heddle/Transforms/Common/States.h"
 #include <map>
 
 using namespace mlir;
@@ -103,7 +104,7 @@ static nn::BucketOp addBucket(OpBuilder &builder, UpdateGroup &group,
     elements += nn::paddedElements(member.getTensorType().getNumElements());
   }
   return builder.create<nn::BucketOp>(
-      group.parameters.front().getLoc(), name, builder.getArrayAttr(members),
+      locationOf(group.parameters), name, builder.getArrayAttr(members),
       RankedTensorType::get({elements}, element));
 }
 

@@ -57,9 +57,9 @@ nn.model @m family "llama" phase "spmd" attributes {
     %1 = nn.map silu(%0) : tensor<3x20xf32>
     %2 = nn.packed_linear %h, %wu : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x20xf32>
     %3 = nn.mul %1, %2 : tensor<3x20xf32>
-    // WHY: remark: not fused with nn.mul: it multiplies other rows
+    // WHY: remark: {{.*}} is not fused with nn.mul: it multiplies other rows
     %4 = nn.packed_linear %3, %wd : (tensor<3x20xf32>, tensor<1x20x32x1xf32>) -> tensor<3x16xf32>
-    // WHY: remark: not fused with nn.add: a value of the kernel is used in between
+    // WHY: remark: {{.*}} is not fused with nn.add: a value of the kernel is used in between
     %5 = nn.add %s, %4 : tensor<3x16xf32>
     nn.return %5 : tensor<3x16xf32>
   }
@@ -70,7 +70,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @rms_norm
     // CHECK-NEXT: plan.launch @packed_linear
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<17x16xf32>, tensor<16xf32>) -> (tensor<17x16xf32>, tensor<17xf32>)
-    // WHY: remark: not fused with nn.rms_norm: the product has 17 rows, more than 16
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: the product has 17 rows, more than 16
     %0 = nn.packed_linear %h, %w : (tensor<17x16xf32>, tensor<1x16x32x1xf32>) -> tensor<17x8xf32>
     nn.return %0 : tensor<17x8xf32>
   }
@@ -86,9 +86,9 @@ nn.model @m family "llama" phase "spmd" attributes {
     %0 = nn.packed_linear %x, %w : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
     %1 = nn.packed_linear %x, %v : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
     %2 = nn.rotary %0 at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x3x16xf32>, tensor<1x3xi32>) -> tensor<1x3x16xf32>
-    // WHY: remark: not fused with nn.packed_linear: its heads have another width
+    // WHY: remark: {{.*}} is not fused with nn.packed_linear: its heads have another width
     %3 = nn.rotary %1 at %at {dims = 4 : i64, heads = 2 : i64, theta = 1.0e4 : f64} : (tensor<1x3x16xf32>, tensor<1x3xi32>) -> tensor<1x3x16xf32>
-    // WHY: remark: not fused with nn.rotary: what it reads is made of whole heads
+    // WHY: remark: {{.*}} is not fused with nn.rotary: what it reads is made of whole heads
     %4 = nn.map silu(%2) : tensor<1x3x16xf32>
     nn.return %3, %4 : tensor<1x3x16xf32>, tensor<1x3x16xf32>
   }
@@ -109,7 +109,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     %0 = nn.packed_linear %x, %w : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
     %1 = nn.reshape %0 : (tensor<1x3x16xf32>) -> tensor<1x3x4x4xf32>
     %2 = nn.map silu(%g) : tensor<4xf32>
-    // WHY: remark: not fused with nn.map: it goes over another shape
+    // WHY: remark: {{.*}} is not fused with nn.map: it goes over another shape
     %3, %4 = nn.rms_norm %1, %2 {eps = 1.0e-5 : f64} : (tensor<1x3x4x4xf32>, tensor<4xf32>) -> (tensor<1x3x4x4xf32>, tensor<1x3x4xf32>)
     %5 = nn.reshape %3 : (tensor<1x3x4x4xf32>) -> tensor<1x3x16xf32>
     %6 = nn.rotary %5 at %at {dims = 4 : i64, heads = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x3x16xf32>, tensor<1x3xi32>) -> tensor<1x3x16xf32>
@@ -120,7 +120,7 @@ nn.model @m family "llama" phase "spmd" attributes {
   nn.func @shared_weight(%x: tensor<1x3x16xf32>, %w: tensor<1x16x32x1xf32>, %g: tensor<16xf32>) -> (tensor<1x3x16xf32>, tensor<16xf32>) {
     // CHECK-NEXT: plan.launch @silu
     %0 = nn.map silu(%g) : tensor<16xf32>
-    // WHY: remark: not fused with nn.map: it goes over another shape
+    // WHY: remark: {{.*}} is not fused with nn.map: it goes over another shape
     %1, %2 = nn.rms_norm %x, %0 {eps = 1.0e-5 : f64} : (tensor<1x3x16xf32>, tensor<16xf32>) -> (tensor<1x3x16xf32>, tensor<1x3xf32>)
     %3 = nn.packed_linear %1, %w : (tensor<1x3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<1x3x16xf32>
     nn.return %3, %0 : tensor<1x3x16xf32>, tensor<16xf32>

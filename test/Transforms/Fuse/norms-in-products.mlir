@@ -25,7 +25,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: nn.return
     %p = nn.packed_linear %y, %w layout fragments : (tensor<2x32xbf16>, tensor<2x2x128x2xbf16>) -> tensor<2x32xbf16>
     %x = nn.add %z, %p : tensor<2x32xbf16>
-    // WHY: remark: not fused with nn.add: only element-wise operations can be a product's epilogue
+    // WHY: remark: {{.*}} is not fused with nn.add: only element-wise operations can be a product's epilogue
     %h, %m, %r = nn.layer_norm %x, %g, %g {eps = 1.0e-5 : f64} : (tensor<2x32xbf16>, tensor<32xbf16>, tensor<32xbf16>) -> (tensor<2x32xbf16>, tensor<2xf32>, tensor<2xf32>)
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<2x32xbf16>, tensor<2x2x128x2xbf16>) -> tensor<2x32xbf16>
     nn.return %x, %0 : tensor<2x32xbf16>, tensor<2x32xbf16>
@@ -38,7 +38,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @packed_linear{{[_0-9]*}}(
     // CHECK-NEXT: nn.return
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<2x32xbf16>, tensor<32xbf16>) -> (tensor<2x32xbf16>, tensor<2xf32>)
-    // WHY: remark: not fused with nn.rms_norm: what it makes is used elsewhere
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: what it makes is used elsewhere
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<2x32xbf16>, tensor<1x2x128x2xbf16>) -> tensor<2x16xbf16>
     nn.return %0, %h : tensor<2x16xbf16>, tensor<2x32xbf16>
   }
@@ -52,8 +52,8 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: nn.return
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<2x32xbf16>, tensor<32xbf16>) -> (tensor<2x32xbf16>, tensor<2xf32>)
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<2x32xbf16>, tensor<1x2x128x2xbf16>) -> tensor<2x16xbf16>
-    // WHY: remark: not fused with nn.rms_norm: its weight is packed in another way
-    // WHY: remark: not fused with nn.packed_linear: its weight is packed in another way
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: its weight is packed in another way
+    // WHY: remark: {{.*}} is not fused with nn.packed_linear: its weight is packed in another way
     %1 = nn.packed_linear %h, %v scales %s bits 8 layout fragments : (tensor<2x32xbf16>, tensor<1x1x128xi32>, tensor<1x1x16xf16>) -> tensor<2x16xbf16>
     nn.return %0, %1 : tensor<2x16xbf16>, tensor<2x16xbf16>
   }
@@ -64,7 +64,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @packed_linear{{[_0-9]*}}(
     // CHECK-NEXT: nn.return
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<33x32xbf16>, tensor<32xbf16>) -> (tensor<33x32xbf16>, tensor<33xf32>)
-    // WHY: remark: not fused with nn.rms_norm: the product has 33 rows, more than 32
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: the product has 33 rows, more than 32
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<33x32xbf16>, tensor<1x2x128x2xbf16>) -> tensor<33x16xbf16>
     nn.return %0 : tensor<33x16xbf16>
   }
@@ -75,7 +75,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @packed_linear{{[_0-9]*}}(
     // CHECK-NEXT: nn.return
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<9x4096xbf16>, tensor<4096xbf16>) -> (tensor<9x4096xbf16>, tensor<9xf32>)
-    // WHY: remark: not fused with nn.rms_norm: rows need more shared memory than 65536 bytes
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: rows need more shared memory than 65536 bytes
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<9x4096xbf16>, tensor<1x256x128x2xbf16>) -> tensor<9x16xbf16>
     nn.return %0 : tensor<9x16xbf16>
   }
@@ -86,7 +86,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @packed_linear{{[_0-9]*}}(
     // CHECK-NEXT: nn.return
     %h, %r = nn.rms_norm %x, %g {eps = 1.0e-5 : f64} : (tensor<2x32xbf16>, tensor<32xbf16>) -> (tensor<2x32xbf16>, tensor<2xf32>)
-    // WHY: remark: not fused with nn.rms_norm: the product rounds its rows
+    // WHY: remark: {{.*}} is not fused with nn.rms_norm: the product rounds its rows
     %0 = nn.packed_linear %h, %w scales %s bits 8 input_block 32 layout fragments : (tensor<2x32xbf16>, tensor<1x1x128xi32>, tensor<1x1x16xf16>) -> tensor<2x16xbf16>
     nn.return %0 : tensor<2x16xbf16>
   }
@@ -97,7 +97,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @packed_linear{{[_0-9]*}}(
     // CHECK-NEXT: nn.return
     %h = nn.map silu(%x) : tensor<2x32xbf16>
-    // WHY: remark: not fused with nn.map: products of this target compute no rows but by one norm
+    // WHY: remark: {{.*}} is not fused with nn.map: products of this target compute no rows but by one norm
     %0 = nn.packed_linear %h, %w layout fragments : (tensor<2x32xbf16>, tensor<1x2x128x2xbf16>) -> tensor<2x16xbf16>
     nn.return %0 : tensor<2x16xbf16>
   }

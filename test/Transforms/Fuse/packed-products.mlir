@@ -14,7 +14,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK: plan.launch @rms_norm(%[[ALL]]#0, %{{.*}})
     // GPU: plan.launch @packed_linear_packed_linear(
     %0 = nn.packed_linear %x, %q : (tensor<3x16xf32>, tensor<2x16x32x1xf32>) -> tensor<3x64xf32>
-    // REMARK: remark: not fused with nn.packed_linear: only element-wise operations can be a product's epilogue
+    // REMARK: remark: {{.*}} is not fused with nn.packed_linear: only element-wise operations can be a product's epilogue
     %n, %r = nn.rms_norm %0, %g {eps = 1.0e-5 : f64} : (tensor<3x64xf32>, tensor<64xf32>) -> (tensor<3x64xf32>, tensor<3xf32>)
     %1 = nn.packed_linear %x, %k : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x7xf32>
     nn.return %n, %1 : tensor<3x64xf32>, tensor<3x7xf32>
@@ -37,7 +37,7 @@ nn.model @m family "llama" phase "spmd" attributes {
   nn.func @forms(%x: tensor<3x16xf32>, %a: tensor<2x16x32x1xf32>, %b: tensor<2x4x32xi32>, %s: tensor<2x1x32xf16>) -> (tensor<3x64xf32>, tensor<3x64xf32>) {
     // CHECK-COUNT-2: plan.launch @packed_linear
     %0 = nn.packed_linear %x, %a : (tensor<3x16xf32>, tensor<2x16x32x1xf32>) -> tensor<3x64xf32>
-    // REMARK: remark: not fused with nn.packed_linear: its weight is packed in another way
+    // REMARK: remark: {{.*}} is not fused with nn.packed_linear: its weight is packed in another way
     %1 = nn.packed_linear %x, %b scales %s bits 8 : (tensor<3x16xf32>, tensor<2x4x32xi32>, tensor<2x1x32xf16>) -> tensor<3x64xf32>
     nn.return %0, %1 : tensor<3x64xf32>, tensor<3x64xf32>
   }
@@ -50,7 +50,7 @@ nn.model @m family "llama" phase "spmd" attributes {
     // CHECK: plan.launch @packed_linear
     %0 = nn.packed_linear %x, %w : (tensor<3x16xf32>, tensor<1x16x32x1xf32>) -> tensor<3x16xf32>
     %1 = nn.sum_rows %0 : (tensor<3x16xf32>) -> tensor<16xf32>
-    // REMARK: remark: not fused with nn.packed_linear: a value of the kernel is used in between
+    // REMARK: remark: {{.*}} is not fused with nn.packed_linear: a value of the kernel is used in between
     %2 = nn.packed_linear %x, %w bias %1 : (tensor<3x16xf32>, tensor<1x16x32x1xf32>, tensor<16xf32>) -> tensor<3x16xf32>
     nn.return %0, %2 : tensor<3x16xf32>, tensor<3x16xf32>
   }

@@ -12,7 +12,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @layer_norm_grad_input_add_layer_norm_grad_weight(%[[G]], %{{[^)]*}}) : {{.*}} -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
     // CHECK-NEXT: nn.return
     %g = nn.linear %o, %w : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
-    // REMARK: remark: not fused with nn.linear: only element-wise operations can be a product's epilogue
+    // REMARK: remark: {{.*}} is not fused with nn.linear: only element-wise operations can be a product's epilogue
     %dw, %db = nn.layer_norm_grad_weight %g, %x, %m, %s : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8xf32>, tensor<8xf32>)
     %d = nn.layer_norm_grad_input %g, %x, %gamma, %m, %s : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x8xf32>
     %y = nn.add %d, %r : tensor<4x8xf32>
@@ -35,8 +35,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK: %[[W:.*]] = plan.launch @rms_norm_grad_weight(
     // CHECK: plan.launch @rms_norm(%{{.*}}, %[[W]])
     // CHECK: plan.launch @rms_norm_grad_input_add(
-    // REMARK: remark: not fused with nn.rms_norm_grad_weight: its kernel (columns) takes no further operation
-    // REMARK: remark: not fused with nn.rms_norm_grad_input: a value of the kernel is used in between
+    // REMARK: remark: {{.*}} is not fused with nn.rms_norm_grad_weight: its kernel (columns) takes no further operation
+    // REMARK: remark: {{.*}} is not fused with nn.rms_norm_grad_input: a value of the kernel is used in between
     %dw = nn.rms_norm_grad_weight %g, %x, %r : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<8xf32>
     %y, %s = nn.rms_norm %n, %dw {eps = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
     %d = nn.rms_norm_grad_input %g, %x, %gamma, %r : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
@@ -50,7 +50,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK: plan.launch @relu(
     // CHECK: plan.launch @sum_rows(
     %y = nn.map relu(%x) : tensor<4x16385xf32>
-    // REMARK: remark: not fused with nn.map: there are too many sums of its columns
+    // REMARK: remark: {{.*}} is not fused with nn.map: there are too many sums of its columns
     %s = nn.sum_rows %y : (tensor<4x16385xf32>) -> tensor<16385xf32>
     nn.return %y, %s : tensor<4x16385xf32>, tensor<16385xf32>
   }
@@ -61,7 +61,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK: plan.launch @reshape(
     // CHECK: plan.launch @sum_rows_1(
     %z = nn.reshape %x : (tensor<4x8xf32>) -> tensor<4x2x4xf32>
-    // REMARK: remark: not fused with nn.reshape: it goes over another shape
+    // REMARK: remark: {{.*}} is not fused with nn.reshape: it goes over another shape
     %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
     nn.return %z, %s : tensor<4x2x4xf32>, tensor<8xf32>
   }
@@ -76,10 +76,10 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK-NEXT: plan.launch @sum_rows_2(%[[Y]]#0, %[[J]])
     %y = nn.map relu(%x) : tensor<4x8xf32>
     %z = nn.linear %y, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
+    // REMARK: remark: {{.*}} is not fused with nn.map: a value of the kernel is used in between
     %s = nn.sum_rows %y init %i : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %j = nn.map relu(%i) : tensor<8xf32>
-    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
+    // REMARK: remark: {{.*}} is not fused with nn.map: a value of the kernel is used in between
     %t = nn.sum_rows %y init %j : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
     nn.return %z, %s, %t : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
   }

@@ -27,12 +27,12 @@ namespace {
 /// A bar of the picture of transfers.
 struct TransferBar {
   std::string name, colour, text;
-  double bytes = 0;
+  double bytes = 0, seconds = 0;
 };
 
 } // namespace
 
-/// Returns `inside a node` or `between nodes` for the axes of a collective; ""
+/// Returns `inside a node` or `crosses nodes` for the axes of a collective; ""
 /// without a cluster.
 static std::string linkOf(const json &explained, const std::string &axes) {
   if (!explained.contains("cluster"))
@@ -46,8 +46,8 @@ static std::string linkOf(const json &explained, const std::string &axes) {
     // A part of an axis, such as `data/expert`, uses the links of the whole.
     axis = axis.substr(0, axis.find('/'));
     if (links.contains(axis))
-      link = link == "between nodes" || links[axis] == "inter_node"
-                 ? "between nodes"
+      link = link == "crosses nodes" || links[axis] == "inter_node"
+                 ? "crosses nodes"
                  : "inside a node";
     begin = end + 1;
   }
@@ -62,12 +62,13 @@ static std::vector<TransferBar> barsOf(const json &explained) {
     std::string link = linkOf(explained, axis);
     std::string text = plan::formatBytes(std::llround(bytes)) + ", " +
                        line["calls"].dump() + " calls";
-    if (line.contains("seconds"))
-      text += ", " + formatSeconds(line["seconds"]);
+    double seconds = line.value("seconds", 0.0);
+    if (seconds > 0)
+      text += ", " + formatSeconds(seconds);
     bars.push_back({axis + ": " + line["kind"].get<std::string>() +
                         (link.empty() ? "" : ", " + link),
-                    link == "between nodes" ? "communication" : "compute", text,
-                    bytes});
+                    link == "crosses nodes" ? "communication" : "compute", text,
+                    bytes, seconds});
   }
   for (const json &move : explained["moves"]) {
     double bytes = move["bytes"].get<double>();
@@ -87,9 +88,11 @@ static std::vector<TransferBar> barsOf(const json &explained) {
 
 std::string driver::drawTransfers(const json &explained, bool isStandalone) {
   std::vector<TransferBar> bars = barsOf(explained);
-  double most = 0;
-  for (const TransferBar &bar : bars)
+  double most = 0, longest = 0;
+  for (const TransferBar &bar : bars) {
     most = std::max(most, bar.bytes);
+    longest = std::max(longest, bar.seconds);
+  }
   Chart chart("What rank " + explained["rank"].dump() +
                   " sends and copies in a step",
               std::to_string(bars.size()) + " kinds of transfers");
@@ -97,9 +100,13 @@ std::string driver::drawTransfers(const json &explained, bool isStandalone) {
     chart.addText("Nothing: there is one rank, and all is in its memory.");
     return chart.finish(isStandalone);
   }
-  chart.addLegend({{"communication", "between nodes"},
-                   {"compute", "inside a node, or link not known"},
-                   {"copy", "between kinds of memory"}});
+  std::vector<LegendEntry> legend = {
+      {"communication", "bytes, on an axis that crosses nodes"},
+      {"compute", "bytes inside a node, or link not known"},
+      {"copy", "bytes between kinds of memory"}};
+  if (longest > 0)
+    legend.push_back({"scratch", "time"});
+  chart.addLegend(legend);
   constexpr double row = 34, begin = 8, end = Chart::width - 8;
   chart.addPicture(
       row * double(bars.size()) + 8, [&](SvgWriter &svg, double top) {
@@ -121,8 +128,15 @@ std::string driver::drawTransfers(const json &explained, bool isStandalone) {
                {"width", bar.bytes > 0
                              ? std::max((end - begin) * bar.bytes / most, 1.0)
                              : 0},
-               {"height", 12},
+               {"height", 9},
                {"class", "c-" + bar.colour}});
+          if (bar.seconds > 0)
+            svg.element("rect",
+                        {{"x", begin},
+                         {"y", y + 23},
+                         {"width", (end - begin) * bar.seconds / longest},
+                         {"height", 3},
+                         {"class", "c-scratch"}});
           svg.close();
         }
       });
@@ -228,7 +242,7 @@ std::string driver::drawMesh(const plan::Plan &plan,
                         " ranks, shares out " + sharesOf(plan, axis) +
                         (cluster ? cluster->isInside(plan.mesh, {axis.name})
                                        ? "; inside a node"
-                                       : "; between nodes"
+                                       : "; crosses nodes"
                                  : ""),
                     "axis-text");
   int64_t inNode = std::min({perNode, ranks, mostRanksOfNode});

@@ -43,6 +43,12 @@ std::string driver::drawRoofline(const json &kernels,
   Chart chart("Roofline of the kernels of a step",
               "Rate that a kernel can reach by its operations for each byte; "
               "the area of a point is its share of the step's time");
+  chart.addText("across: operations for each byte; up: the rate that they "
+                "allow, at most " +
+                formatFlops(peak) + "/s, or " +
+                plan::formatBytes(std::llround(memory)) + "/s of memory");
+  chart.addLegend(
+      {{"copy", "bound by memory"}, {"compute", "bound by arithmetic"}});
   double all = 0;
   auto secondsOf = [&](const json &kernel) {
     return std::max(kernel["flops"].get<double>() / peak,

@@ -135,11 +135,13 @@ static void addTimetable(Chart &chart, const std::string &name,
                          const PlannedTimes *planned = nullptr,
                          const std::string &begin = "") {
   const Timetable &table = schedule.timetable();
+  std::string times;
+  if (schedule.stepSeconds() > 0)
+    times = ", " + formatSeconds(table.meanIdle() * table.makespan) + " of " +
+            formatSeconds(table.makespan) + "; a step takes " +
+            formatSeconds(schedule.stepSeconds()) + " with what follows";
   chart.addText(begin + sourceOf(schedule) + ": bubble " +
-                percent(table.meanIdle()) +
-                (schedule.stepSeconds() > 0
-                     ? ", a step takes " + formatSeconds(schedule.stepSeconds())
-                     : ""));
+                percent(table.meanIdle()) + times);
   chart.addRows(name, rowNames(table), heightOfRow(table.stages.size()), axis,
                 [&](SvgWriter &svg) { drawTable(table, axis, planned, svg); });
 }

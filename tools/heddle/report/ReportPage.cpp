@@ -122,6 +122,9 @@ void PlanSections::describe() {
           {"refusals", reported.refusals},
           {"states", json::array()},
           {"ranks", json::array()}};
+  if (cluster && cluster->flops > 0 && cluster->memoryPerSecond > 0)
+    data["rates"] = {{"flops", cluster->flops},
+                     {"bytes", cluster->memoryPerSecond}};
   if (json strategy = strategyOf(plan, files.isRedacted); !strategy.empty())
     data["strategy"] = std::move(strategy);
   plan.selectStage(plan.mesh.stageOf(0));
@@ -243,7 +246,8 @@ void PlanSections::writeMemory() {
   table("owners");
   table("classes");
   table("changes");
-  page.text("p", {{"class", "advice"}}, data["advice"].get<std::string>());
+  page.text("p", {{"class", "advice"}},
+            "To need less: " + data["advice"].get<std::string>());
   page.close();
 }
 

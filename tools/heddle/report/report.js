@@ -71,9 +71,25 @@
                            make("option", {value : i},
                                 ranks.ranks + " (" + ranks.count + ", stage " +
                                     ranks.stages.join(", ") + ")")));
+    // The program that needs most comes first.
+    const needOf = name => {
+      const [memory] = programOf(plan, 0, name).program.memory;
+      return Object.entries(memory.peak.owners)
+          .reduce((sum, [ owner, bytes ]) =>
+                      sum + (owner === "not used at the peak" ? 0 : bytes),
+                  0);
+    };
+    chosen.program =
+        plan.ranks[0]
+            .programs.filter(one => !programOf(plan, 0, one.name).program.frame)
+            .map(one => one.name)
+            .reduce((most, name) =>
+                        most && needOf(most) >= needOf(name) ? most : name,
+                    undefined);
     update();
   };
 
+  const bytesOf = state => state.bytes * (state.count ?? 1);
   const fillMemory = (article, plan, chosen, figure) => {
     const {program} = programOf(plan, chosen.class, chosen.program);
     const memory = program.memory.find(one => one.kind === chosen.kind);
@@ -98,16 +114,34 @@
       $$(`tr[data-buffer="${number}"]`, article)
           .forEach(one => one.classList.add("marked"));
     };
-    for (const [name, title, list, isOpen] of [
+    // States are there all the time; a frame has none.
+    const states = program.frame
+                       ? []
+                       : plan.ranks[chosen.class]
+                             .states.map(i => plan.states[i])
+                             .filter(state => state.memory === chosen.kind)
+                             .sort((a, b) => bytesOf(b) - bytesOf(a));
+    for (const [name, title, list, isOpen, more] of [
              [
                "live",
                "Buffers in use at the peak, largest first; peak at command " +
-                   commandText(program, at),
-               live, true
+                   commandText(program, at) + "; after them states",
+               live, true,
+               states.map(state => [state.name +
+                                        (state.count > 1
+                                             ? " (" + state.count + " of them)"
+                                             : ""),
+                                    "", state.owner, bytesOf(state), null, null,
+                                    "the begin", "the end"])
              ],
-             [ "buffers", "All buffers of the program", numbered, false ]]) {
-      const lines = showTable(place(name), title, columns,
-                              list.map(([ buffer ]) => rowOf(buffer)), isOpen);
+             [
+               "buffers", "All buffers of the program", numbered, false, []
+             ]]) {
+      const lines =
+          showTable(place(name), title, columns,
+                    [...list.map(([ buffer ]) => rowOf(buffer)), ...more ],
+                    isOpen)
+              .slice(0, list.length);
       lines.forEach((line, i) => {
         line.dataset.buffer = list[i][1];
         line.onclick = () => mark(list[i][1]);
@@ -135,7 +169,7 @@
       total ? padding / total : 0
     ]);
     if (budget)
-      rows.push([ "budget", budget, total ? budget / total : null ]);
+      rows.push([ "budget, and how much of it", budget, total / budget ]);
     showTable(
         place("owners"), "Owners of " + memory.kind + " memory at the peak",
         [ [ "owner", "text" ], [ "bytes", "bytes" ], [ "share", "percent" ] ],
@@ -233,6 +267,16 @@
           .forEach(
               one => { one.style.visibility = width < 1000 ? "hidden" : ""; });
       chart.setAttribute("data-zoom", (1000 / width).toFixed(1));
+      const figure = chart.closest("figure");
+      const note =
+          figure.querySelector(".zoomed") ?? make("p", {class : "zoomed"});
+      note.textContent = width < 1000
+                             ? "Shown: " + valueAt(plot, x) + " to " +
+                                   valueAt(plot, x + width) +
+                                   (plot.dataset.xUnit ? "" : " across") +
+                                   ". 0 or a double-click shows all."
+                             : "";
+      figure.append(note);
     };
     let from = null;
     plot.addEventListener("pointerdown", event => { from = unitsOf(event); });
@@ -301,8 +345,10 @@
     if (plan.measured?.step)
       cards.push(
           [ formatSeconds(plan.measured.step.seconds), "a step, measured" ]);
-    cards.push(
-        [ formatFlops(all.flops_per_step), "of a " + step + ", all ranks" ]);
+    if (first?.kind === "train")
+      cards.push([
+        formatFlops(all.flops_per_step), "of the model in a step, all ranks"
+      ]);
     if (plan.explain.schedule_lines.length > 1)
       cards.push([
         formats.percent(all.bubble),

@@ -134,7 +134,7 @@ const tablesOfReport = (() => {
     if (!links)
       return "";
     const used = axes.split(",").map(axis => links[axis.split("/")[0]]);
-    return used.includes("inter_node") ? "between nodes" : "inside a node";
+    return used.includes("inter_node") ? "crosses nodes" : "inside a node";
   };
 
   const tables = {
@@ -169,7 +169,8 @@ const tablesOfReport = (() => {
                          [ "less by", "bytes" ]
                        ],
                        plan.changes.map(
-                           change => [change.flags, change.peak, change.less])],
+                           change => [change.flags, change.peak, change.less]),
+                       true],
     times : plan => {
       const all = plan.explain, measured = plan.measured;
       const stages =
@@ -205,19 +206,34 @@ const tablesOfReport = (() => {
       // Launches are counted for a training step.
       const called = plan.explain.kernels.filter(kernel => kernel.calls > 0);
       const all = called.length ? called : [...plan.explain.kernels ];
-      const sum = all.reduce((total, k) => total + k.flops * k.calls, 0);
+      const rates = called.length ? plan.rates : undefined;
+      // A kernel takes as long as its operations, or as its bytes.
+      const secondsOf = k =>
+          Math.max(k.flops / rates.flops, k.bytes / rates.bytes) * k.calls;
+      const workOf = k => rates ? secondsOf(k) : k.flops * (k.calls || 1);
+      const sum = all.reduce((total, k) => total + workOf(k), 0);
+      const share = "share of " + (rates ? "their time" : "FLOPs");
       return [
-        called.length ? "Kernels of a step" : "Kernels of the binary",
+        called.length ? "Kernels of a step of rank 0" : "Kernels of the binary",
         [
           [ "operations", "text" ], [ "FLOPs of a launch", "flops" ],
-          [ "bytes of a launch", "bytes" ], [ "launches", "number" ],
-          [ "FLOPs for each byte", "number" ], [ "share of FLOPs", "percent" ],
+          [ "bytes of a launch", "bytes" ], [ "FLOPs for each byte", "number" ],
+          ...(called.length ? [[ "launches", "number" ], [ share, "percent" ]]
+                            : []),
+          ...(rates ? [[ "seconds", "seconds" ], [ "bound by", "text" ]] : []),
           [ "kernel", "text" ]
         ],
-        all.sort((a, b) => b.flops * b.calls - a.flops * a.calls)
-            .map(k => [k.ops, k.flops, k.bytes, k.calls,
-                       k.bytes ? +(k.flops / k.bytes).toFixed(2) : null,
-                       sum ? k.flops * k.calls / sum : 0, k.name])
+        all.sort((a, b) => workOf(b) - workOf(a)).map(k => [
+          k.ops, k.flops, k.bytes,
+          k.bytes ? +(k.flops / k.bytes).toFixed(2) : null,
+          ...(called.length ? [ k.calls, sum ? workOf(k) / sum : 0 ] : []),
+          ...(rates ? [ secondsOf(k),
+                        k.flops / rates.flops > k.bytes / rates.bytes
+                            ? "arithmetic"
+                            : "memory" ]
+                    : []),
+          k.name
+        ])
       ];
     },
     programs :
@@ -384,7 +400,10 @@ const tablesOfReport = (() => {
                ]) => ["all of " + kind, "bytes", of.arena + of.persistent]),
       [ "seconds of a step", "seconds", all.step?.seconds ?? null ],
       [ "bubble", "percent", all.bubble ],
-      [ "FLOPs of a step, all ranks", "flops", all.flops_per_step ],
+      [
+        "FLOPs of the model in a step, all ranks, without recomputation",
+        "flops", all.flops_per_step
+      ],
       [
         "sent by a rank in a step", "bytes",
         sum(all.communication, "bytes_sent")
@@ -405,9 +424,14 @@ const tablesOfReport = (() => {
       const of = rows => rows.find(row => row[0] === name);
       const [a, b] = [ of(first), of(second) ];
       const show = formats[(a ?? b)[1]];
-      const left = a?.[2] ?? null, right = b?.[2] ?? null;
+      // What a plan does not list, it has none of.
+      const none = (a ?? b)[1] === "bytes" ? 0 : null;
+      const left = a?.[2] ?? none, right = b?.[2] ?? none;
       const change = left === null || right === null ? ""
                      : left === right                ? "same"
+                     : (a ?? b)[1] === "percent"
+                         ? (right > left ? "+" : "") +
+                               (100 * (right - left)).toFixed(1) + " points"
                      : left ? (right > left ? "+" : "") +
                                   (100 * (right / left - 1)).toFixed(1) + " %"
                             : "new";

@@ -32,6 +32,10 @@ llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
 /// the bucket `name`.
 nn::MemoryKind memoryOf(const mlir::SymbolTable &symbols, llvm::StringRef name);
 
+/// The location of what treats the states as one tensor: that of the state, if
+/// it is one, or else the innermost module that has all of them.
+mlir::Location locationOf(llvm::ArrayRef<nn::StateOp> states);
+
 /// The names of parameters that have a copy in compute precision. Layers read
 /// the copy instead of the parameter.
 llvm::DenseSet<mlir::StringAttr> copiedIn(nn::ModelOp model);
