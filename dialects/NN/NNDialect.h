@@ -18,6 +18,7 @@
 #include "heddle/PlanFormat/Condition.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "heddle/PlanFormat/Phase.h"
+#include "heddle/PlanFormat/Quantizer.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

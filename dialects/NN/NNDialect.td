@@ -131,6 +131,32 @@ def NN_PackedLayoutParameter : EnumParameter<NN_PackedLayout> {
   let defaultValue = "::heddle::nn::PackedLayout::Panels";
 }
 
+def NN_QuantizerAttr : AttrDef<NN_Dialect, "Quantizer"> {
+  let mnemonic = "quantizer";
+  let summary = "How a weight's copy in compute precision is quantized in training.";
+  let description = [{
+    The state is nn.fake_quantize of its parameter, rounded to the state's type.
+    Its bits are those of the optimizer's state `quantization_bits.GROUP`, where
+    GROUP is the group of modules that the user configured.
+
+    ```mlir
+    nn.state @h.0.mlp.c_fc.weight.bf16 role derived : tensor<768x3072xbf16>
+      {parameter = "h.0.mlp.c_fc.weight",
+       quantizer = #nn.quantizer<"mlp", groups = 8, outputs_last = true, asymmetric = false>}
+    ```
+
+    `groups` consecutive parts of the weight as [outputs, inputs] have a scale
+    each. With `outputs_last` the state is [inputs, outputs].
+  }];
+  let parameters = (ins "::mlir::StringAttr":$group, "int64_t":$groups,
+                        "bool":$outputs_last, "bool":$asymmetric);
+  let assemblyFormat = "`<` $group `,` struct($groups, $outputs_last, $asymmetric) `>`";
+  let extraClassDeclaration = [{
+    /// Converts the attribute to its form in the plan.
+    ::heddle::plan::Quantizer toPlan() const;
+  }];
+}
+
 def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
   let mnemonic = "packed";
   let summary = "How a derived state is quantized or packed from a weight when weights are loaded.";

@@ -90,7 +90,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `constant` | `value`, which nothing changes, such as an attention layout |
 
     A derived state that has a `parameter` is a copy of it, cast to the state's
-    element type; the optimizer writes both. A derived state with `packed` is
+    element type; the optimizer writes both. With `quantizer` the copy is quantized
+    before it is cast. A derived state with `packed` is
     quantized or packed from a weight. That weight is not a state, and `source`,
     `init`, `storage`, `segments` and `whole` are those of the weight.
 
@@ -114,6 +115,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
                        OptionalAttr<TypeAttr>:$whole,
                        OptionalAttr<NN_PackedAttr>:$packed,
+                       OptionalAttr<NN_QuantizerAttr>:$quantizer,
                        OptionalAttr<NN_HoldingAttr>:$held,
                        OptionalAttr<I32ElementsAttr>:$value,
                        DefaultValuedAttr<NN_MemoryAttr, "::heddle::nn::MemoryKind::Device">:$memory);

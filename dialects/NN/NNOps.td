@@ -395,6 +395,7 @@ def NN_GlobalNormOp : NN_NonDifferentiableOp<"global_norm",
 }
 
 include "dialects/NN/NNSegmentOps.td"
+include "dialects/NN/NNGroupOps.td"
 include "dialects/NN/NNSignOps.td"
 
 def NN_UpdateOp : NN_NonDifferentiableOp<"update",

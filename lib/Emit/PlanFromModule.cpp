@@ -267,6 +267,8 @@ private:
         state.packed.push_back(packed.toPlan());
         of = packed.getOf();
       }
+      if (auto quantizer = like.getAs<nn::QuantizerAttr>("quantizer"))
+        state.quantizer.push_back(quantizer.toPlan());
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =
           placementOf(whole ? whole.getValue() : of,

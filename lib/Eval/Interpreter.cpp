@@ -13,6 +13,7 @@
 #include "PortBatch.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/PlanFormat/RunChoices.h"
+#include "heddle/runtime/core/FakeQuantize.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/WeightSlices.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -361,6 +362,21 @@ static Tensor firstValue(const StateInfo &info, uint64_t seed) {
   return value;
 }
 
+/// The copy of a weight that training quantizes.
+Tensor Interpreter::quantized(const StateInfo &info, Tensor weight) const {
+  const plan::Quantizer &quantizer = info.quantizer[0];
+  auto number = [&](const std::string &name) {
+    return static_cast<float>(state(name).floats().front());
+  };
+  std::vector<float> values(weight.floats().begin(), weight.floats().end());
+  rt::fakeQuantize(values.data(), info.wholeShape(), quantizer,
+                   static_cast<int>(number(plan::quantizationState(
+                       plan::quantizationBitsState, quantizer.group))),
+                   number(plan::quantizationRatioState));
+  llvm::copy(values, weight.mutableFloats().begin());
+  return weight;
+}
+
 bool Interpreter::initialize(const std::string &weightsDirectory,
                              std::optional<uint64_t> seed, Diagnostic &error) {
   std::string directory = weightsDirectory;
@@ -376,7 +392,9 @@ bool Interpreter::initialize(const std::string &weightsDirectory,
     return false;
   for (const StateInfo &info : stateInfos)
     if (info.isCopy())
-      setState(info.name, state(info.parameter));
+      setState(info.name, info.quantizer.empty()
+                              ? state(info.parameter)
+                              : quantized(info, state(info.parameter)));
   return true;
 }
 

@@ -55,6 +55,8 @@ static StateInfo describe(nn::StateOp op) {
     info.value.assign(value.value_begin<int32_t>(), value.value_end<int32_t>());
   if (std::optional<nn::PackedAttr> packed = op.getPacked())
     info.packed.push_back(packed->toPlan());
+  if (std::optional<nn::QuantizerAttr> quantizer = op.getQuantizer())
+    info.quantizer.push_back(quantizer->toPlan());
   // From the phase `spmd` on, the type of a state is the type of its shard.
   // Before that it is the type of the whole tensor.
   if (op.getWhole() && op.getStorage()) {

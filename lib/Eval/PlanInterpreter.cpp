@@ -53,6 +53,8 @@ static StateInfo describe(planir::StateOp op) {
     info.value.assign(value.value_begin<int32_t>(), value.value_end<int32_t>());
   if (auto packed = like.getAs<nn::PackedAttr>("packed"))
     info.packed.push_back(packed.toPlan());
+  if (auto quantizer = like.getAs<nn::QuantizerAttr>("quantizer"))
+    info.quantizer.push_back(quantizer.toPlan());
   auto whole = like.getAs<TypeAttr>("whole");
   auto storage = like.getAs<dist::TensorShardingAttr>("storage");
   if (whole && storage) {

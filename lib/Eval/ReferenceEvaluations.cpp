@@ -22,5 +22,6 @@ void heddle::eval::registerReferenceEvaluations(DialectRegistry &registry) {
     attachLossEvaluations(*context);
     attachOptimizerEvaluations(*context);
     attachSignEvaluations(*context);
+    attachGroupEvaluations(*context);
   });
 }

@@ -45,9 +45,8 @@ static void addCompression(std::vector<DsKey> &keys) {
   // DeepSpeed accepts the object `shared_parameters` in the section of each
   // compression technique, and also directly in `compression_training`.
   for (const char *kind :
-       {"", ".weight_quantization", ".activation_quantization",
-        ".sparse_pruning", ".row_pruning", ".head_pruning",
-        ".channel_pruning"}) {
+       {"", ".activation_quantization", ".sparse_pruning", ".row_pruning",
+        ".head_pruning", ".channel_pruning"}) {
     std::string section = std::string("compression_training") + kind;
     if (*kind)
       keys.push_back({section, DsObject, R::Section});
@@ -140,12 +139,12 @@ const std::vector<DsKey> &heddle::config::dsFeatureKeys() {
     addCompile(keys);
     for (const DsKey &key : sparseAttentionKeys())
       keys.push_back(key);
-    addRefused(keys, "quantize_training",
-               "quantization while training (MoQ) is not supported");
+    for (const DsKey &key : quantizeTrainingKeys())
+      keys.push_back(key);
     addRefused(keys, "weight_quantization",
                "quantized weights are not supported");
     addGated(keys, "eigenvalue",
-             "eigenvalues of the Hessian serve MoQ, which is not supported",
+             "periods of MoQ do not depend on eigenvalues of the Hessian yet",
              {"verbose", "max_iter", "tol", "stability",
               "gas_boundary_resolution", "layer_name", "layer_num"});
     addGated(keys, "elasticity",

@@ -25,6 +25,9 @@ const std::vector<DsKey> &dsFeatureKeys();
 
 /// Keys of the section `sparse_attention`.
 std::vector<DsKey> sparseAttentionKeys();
+/// Keys of the sections `quantize_training` and
+/// `compression_training.weight_quantization`.
+std::vector<DsKey> quantizeTrainingKeys();
 
 } // namespace heddle::config
 

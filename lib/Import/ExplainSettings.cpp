@@ -244,6 +244,10 @@ const char *config::whyNotProgressive(const Settings &values) {
                                     : whyNothingTrains(values);
 }
 
+const char *config::whyNothingIsQuantized(const Settings &values) {
+  return values.moq.empty() ? "no --moq" : whyNothingTrains(values);
+}
+
 const char *config::whyNothingIsProfiled(const Settings &values) {
   return values.profileStep == 0 ? "no profile" : whyNothingTrains(values);
 }

@@ -13,6 +13,7 @@
 #include "SettingReaders.h"
 #include "heddle/Settings/OffloadedRoles.h"
 #include "heddle/Settings/ParameterGroup.h"
+#include "heddle/Settings/WeightQuantization.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include <algorithm>
 #include <map>
@@ -389,6 +390,22 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
   }
   if (!groups.empty())
     merger.give(flag.key, groups, flagOrigin(flag));
+}
+
+void config::mergeMoq(const SettingFlag &flag, const std::string &text,
+                      Merger &merger) {
+  std::vector<std::string> groups;
+  for (const std::string &group : splitAt("\n", text)) {
+    std::string wrong;
+    std::optional<QuantizedGroup> read = parseQuantizedGroup(group, wrong);
+    if (!read)
+      fail("H0140",
+           flag.name() + ": \"" + group + "\" cannot be read: " + wrong,
+           "as in --moq 'mlp start_bits=16 target_bits=8 period=100 "
+           "modules=mlp'");
+    groups.push_back(read->toText());
+  }
+  merger.give(flag.key, groups, flagOrigin(flag));
 }
 
 //===----------------------------------------------------------------------===//

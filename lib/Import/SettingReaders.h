@@ -76,6 +76,9 @@ void mergeNothing(const SettingFlag &flag, const std::string &text,
 /// Reads parameter groups, one on each line, for example `REGEX:frozen`.
 void mergeGroups(const SettingFlag &flag, const std::string &text,
                  Merger &merger);
+/// Reads groups of modules whose weights are quantized while they are trained,
+/// one on each line.
+void mergeMoq(const SettingFlag &flag, const std::string &text, Merger &merger);
 /// The range of both betas of Adam.
 io::ValueRange betasRange();
 
@@ -155,6 +158,10 @@ void mergeScheduler(const io::JsonValue &root, Merger &merger);
 void mergeFp16(const io::JsonValue &root, Merger &merger);
 /// Reads the section `sparse_attention`: the options of an attention layout.
 void mergeSparseAttention(const io::JsonValue &root, Merger &merger);
+/// Reads the sections `quantize_training` and
+/// `compression_training.weight_quantization`: which weights are quantized
+/// while they are trained. Throws H0108 if both are enabled.
+void mergeQuantizeTraining(const io::JsonValue &root, Merger &merger);
 /// Returns the keys of the parameters of all schedules.
 std::vector<DsKey> scheduleKeys();
 
@@ -191,6 +198,7 @@ const char *whyNothingFreezes(const Settings &values);
 const char *whyNoTensorIsDense(const Settings &values);
 const char *whyNotZeroOneAdam(const Settings &values);
 const char *whyNotProgressive(const Settings &values);
+const char *whyNothingIsQuantized(const Settings &values);
 const char *whyNothingIsProfiled(const Settings &values);
 const char *whyNotDynamic(const Settings &values);
 const char *whyNothingIsPlaced(const Settings &values);

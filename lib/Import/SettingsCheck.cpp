@@ -12,6 +12,7 @@
 #include "SettingsMerge.h"
 #include "heddle/Settings/Batch.h"
 #include "heddle/Settings/LossScale.h"
+#include "heddle/Settings/WeightQuantization.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -211,5 +212,6 @@ void config::checkSettings(Merger &merger) {
   merger.problems.attempt([&] {
     settings.failAt("loss_scale_min", checkLossScale(settings.values));
     settings.failAt("optimizer", checkSigns(settings.values));
+    settings.failAt("moq", checkQuantizedTraining(settings.values));
   });
 }

@@ -50,6 +50,10 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   // This pass runs before `train-differentiate`, which makes no gradients for
   // parameters that are not trainable.
   pm.addNestedPass<nn::ModelOp>(createTrainFreezeParameters());
+  // This pass leaves out parameters that `train-freeze-parameters` finds. It
+  // runs before `train-differentiate`, which differentiates with respect to the
+  // copies that this pass adds.
+  pm.addNestedPass<nn::ModelOp>(createTrainQuantizeWeights());
   // This pass makes the loop over micro-batches. It runs before
   // `train-differentiate`, which works on the body of that loop.
   pm.addNestedPass<nn::ModelOp>(createTrainBuildSteps());
@@ -70,6 +74,9 @@ static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
   pm.addNestedPass<nn::ModelOp>(createTrainScaleLoss());
   // This pass needs the states with gradients that `train-differentiate` makes.
   pm.addNestedPass<nn::ModelOp>(createTrainOptimizer());
+  // This pass needs the updates of `train-optimizer`, after which it quantizes
+  // the weights.
+  pm.addNestedPass<nn::ModelOp>(createTrainQuantizeCopies());
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "QuantizedCopies.h"
 #include "heddle/PlanFormat/Draft.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/PlanFormat/Serving.h"
@@ -150,6 +151,8 @@ static ordered_json describePurpose(const plan::Plan &plan) {
       training["layer_drop"] = describeLayerDrop(plan);
     if (plan.strategy.contains(plan::lossScaleKey))
       training["loss_scale"] = plan.strategy.at(plan::lossScaleKey);
+    if (auto groups = describeQuantization(plan); !groups.empty())
+      training["moq"] = std::move(groups);
     return training;
   }
   ServedMemory memory(plan);
@@ -327,6 +330,11 @@ static void printTraining(const plan::Plan &plan) {
     line("drops", drops);
   if (std::string scale = lossScaleLine(plan); !scale.empty())
     line("loss scale", scale);
+  const char *label = "quantizes";
+  for (const std::string &group : quantizationLines(plan)) {
+    line(label, group);
+    label = "";
+  }
   if (std::string texts = describeTexts(plan); !texts.empty())
     line("texts", texts);
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -43,6 +44,8 @@ JsonLine heddle::rt::logLine(const StepReport &report) {
       .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
   if (report.lossScale)
     line.add("loss_scale", *report.lossScale);
+  if (!report.bits.empty())
+    line.addRaw("bits", nlohmann::json(report.bits).dump());
   if (report.skipped || report.lossScale)
     line.addRaw("skipped", report.skipped ? "true" : "false");
   if (!report.overflowModule.empty())

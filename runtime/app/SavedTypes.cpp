@@ -158,10 +158,14 @@ static io::SharedTensor convert(const io::SharedTensor &tensor,
 void SavedTypes::apply(io::CheckpointContents &contents,
                        const std::set<std::string> &trained) const {
   std::map<std::string, int64_t> elements; // Number of elements by type.
+  std::set<std::string> exact; // Tensors whose exact values are saved already.
+  for (const io::SharedTensor &tensor : contents.masters)
+    exact.insert(tensor.name);
   for (io::SharedTensor &tensor : contents.model) {
     std::string type = typeOf(tensor);
     bool isTrained = trained.count(tensor.name) != 0;
-    if (!holds(type, typeOfValues(tensor, isTrained)))
+    if (!holds(type, typeOfValues(tensor, isTrained)) &&
+        !exact.count(tensor.name))
       contents.masters.push_back(tensor);
     if (type != tensor.dtype)
       tensor = convert(tensor, type);

@@ -10,6 +10,7 @@
 
 #include "heddle/runtime/app/Steps.h"
 #include "OverflowModule.h"
+#include "QuantizedCopies.h"
 #include "heddle/PlanFormat/RunChoices.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -192,8 +193,12 @@ static float limitOf(const plan::Optimizer &optimizer) {
 /// loss and the norm say what the state is.
 static std::vector<const Value *> statesToRead(const Session &session) {
   const Value *scale = session.state(plan::lossScaleState);
-  return existing({session.state(plan::updatesState), scale,
-                   scale ? session.state(plan::nonfiniteState) : nullptr});
+  std::vector<const Value *> values =
+      existing({session.state(plan::updatesState), scale,
+                scale ? session.state(plan::nonfiniteState) : nullptr});
+  for (const auto &[group, bits] : quantizedBits(session))
+    values.push_back(bits);
+  return values;
 }
 
 static std::vector<const Value *>
@@ -222,9 +227,10 @@ TrainSteps::TrainSteps(Job &job, const Options &options)
       nonfinite(job.session().state(plan::nonfiniteState)),
       updates(job.session().state(plan::updatesState)),
       lossScale(job.session().state(plan::lossScaleState)),
-      layerFlops(sumLayerFlops()), onlyLastPhase(options.onlyLastPhase),
-      known(options.updates), skipsNonfinite(options.skipsNonfinite),
-      following(options.steps), ahead(job.device().runsAhead()) {
+      quantized(quantizedBits(job.session())), layerFlops(sumLayerFlops()),
+      onlyLastPhase(options.onlyLastPhase), known(options.updates),
+      skipsNonfinite(options.skipsNonfinite), following(options.steps),
+      ahead(job.device().runsAhead()) {
   if (lossScale)
     overflow = std::make_unique<OverflowSearch>(job);
   const Value *searched = overflow ? overflow->result() : nullptr;
@@ -400,6 +406,9 @@ StepResult TrainSteps::finish() {
       updates ? int64_t(*program.staging.result<double>(*updates, step.run))
               : before + (result.isFinite ? 1 : 0);
   result.isSkipped = now == before;
+  for (const auto &[group, bits] : quantized)
+    result.bits[group] =
+        int64_t(*program.staging.result<float>(*bits, step.run));
   nonfiniteInRow = result.isFinite ? 0 : nonfiniteInRow + 1;
   if (lossScale) {
     result.lossScale = scale;

@@ -330,7 +330,6 @@ void Training::submit(int64_t index) {
 
 /// Reports finished steps until at most `pending` are still in flight.
 void Training::finishSteps(int64_t pending) {
-  const BatchShape &batch = steps->batch();
   while (steps->pending() > pending) {
     isSound = false;
     StepResult result = steps->finish();
@@ -356,9 +355,10 @@ void Training::finishSteps(int64_t pending) {
     report.hasLabels = result.hasLabels;
     report.kept = result.kept;
     report.lossScale = result.lossScale;
+    report.bits = result.bits;
     report.overflowModule = result.overflowModule;
     report.phase = result.phase;
-    report.tokens = batch.rows * batch.seq;
+    report.tokens = steps->batch().rows * steps->batch().seq;
     report.seconds = std::chrono::duration<double>(finished - start).count();
     reports.addParts(report, parts);
     if (parts && ranks.size() == 1 && rate.see(parts->bestRate))

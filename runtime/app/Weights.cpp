@@ -14,7 +14,7 @@
 #include "LoadProgress.h"
 #include "ModelText.h"
 #include "PackState.h"
-#include "SavedLayouts.h"
+#include "QuantizedCopies.h"
 #include "Warnings.h"
 #include "WeightCache.h"
 #include "heddle/runtime/app/InitialValues.h"
@@ -37,10 +37,6 @@ using namespace heddle::rt;
 using plan::Init;
 using plan::State;
 using plan::StateRole;
-
-static bool isParameter(const State &state) {
-  return state.role == StateRole::Parameter;
-}
 
 /// Whether a state that no weights give must be written before the first step.
 static bool hasFirstValue(const State &state) {
@@ -367,6 +363,8 @@ void WeightMaker::cast(size_t index) {
 }
 
 void WeightMaker::make(size_t index) {
+  if (!job.plan().states[index].quantizer.empty())
+    return; // See makeQuantizedCopies.
   job.plan().states[index].packed.empty() ? cast(index) : pack(index);
 }
 
@@ -486,6 +484,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
         initialize(job, ring, i, state);
     }
     ring.finish();
+    makeQuantizedCopies(job, weights ? &*weights : nullptr);
   });
 }
 
@@ -557,41 +556,7 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
         initialize(job, ring, i, state);
     }
     ring.finish();
+    makeQuantizedCopies(job, &checkpoint.model);
   });
   return checkpoint.state;
-}
-
-io::CheckpointContents
-heddle::rt::describeCheckpoint(Session &session,
-                               const io::CheckpointState &state,
-                               const SavedTypes &types) {
-  const plan::Plan &plan = session.plan();
-  io::CheckpointContents contents;
-  contents.config = plan.modelConfig;
-  contents.state = state;
-  contents.layouts = layoutsOf(plan);
-  // If several pipeline stages hold a state, such as tied embeddings, the first
-  // of these stages saves it.
-  SharedStates model(session), optimizer(session);
-  std::set<std::string> trained;
-  for (size_t number = 0; number < plan.stages.size(); ++number) {
-    const plan::Stage &stage = plan.stages[number];
-    for (size_t i = 0; i < stage.states.size(); ++i) {
-      const State &source = stage.states[i];
-      if (!isParameter(source) && !source.checkpointed)
-        continue;
-      if (isParameter(source) && source.trainable)
-        for (const plan::WeightSlice &piece : sourcesOf(stage, source))
-          trained.insert(piece.tensor);
-      bool isHere = int64_t(number) == session.stage();
-      (isParameter(source) ? model : optimizer)
-          .add(checkpointPrefix(source), source.name, sourcesOf(stage, source),
-               source.type, isHere ? &session.state(i) : nullptr,
-               isHere ? &session.shard(i) : nullptr);
-    }
-  }
-  contents.model = model.take();
-  contents.optimizer = optimizer.take();
-  types.apply(contents, trained);
-  return contents;
 }

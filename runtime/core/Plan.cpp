@@ -138,6 +138,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WeightSlice, tensor, shape, loops, state,
                                    first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedWeight, part, name, shape, bits, group,
                                    even, transposed, layout)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Quantizer, group, groups, outputsLast,
+                                   asymmetric)
 
 static void to_json(json &target, const ConstantValue &value) {
   std::string text;
@@ -160,7 +162,7 @@ static void from_json(const json &source, ConstantValue &value) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
                                    checkpointed, decays, sources, init, value,
-                                   packed)
+                                   packed, quantizer)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interval, doubledAfter, countsRuns, atMost)

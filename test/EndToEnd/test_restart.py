@@ -22,6 +22,7 @@ STAGES = {**MESH, "pipe": 2}
 FILED = {**MESH, "place_optimizer": "file"}
 CODES = {**MESH, "quantize": "int8"}
 PROFILED = {**MESH, "profile_step": 2}
+MOQ = {**MESH, "moq": ["all start_bits=8 target_bits=4"]}
 SCALED = {**MESH, "loss_scale": "dynamic"}
 # The plan before, and another value. Those of `import` are only refused.
 CHANGES = {
@@ -82,6 +83,9 @@ CHANGES = {
     "loss_scale": (MESH, "dynamic"), "loss_scale_initial": (SCALED, 4.0),
     "loss_scale_window": (SCALED, 5), "loss_scale_hysteresis": (SCALED, 3),
     "loss_scale_consecutive_hysteresis": (SCALED, True), "loss_scale_min": (SCALED, 0.5),
+    "moq": (MESH, ["all start_bits=8 target_bits=4"]), "moq_groups": (MOQ, 2),
+    "moq_type": (MOQ, "asymmetric"), "moq_offset": (MOQ, 3),
+    "moq_in_forward": (MOQ, True), "moq_change_ratio": (MOQ, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),

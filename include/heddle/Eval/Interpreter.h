@@ -91,6 +91,9 @@ private:
   /// empty, they are computed from the values.
   void setWeight(const StateInfo &info, const Tensor &value,
                  rt::GroupScales codes = {});
+  /// The copy of `weight` that training quantizes, with the bits and the ratio
+  /// that the states have.
+  Tensor quantized(const StateInfo &info, Tensor weight) const;
   mlir::LogicalResult join(const ProgramName &program,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;

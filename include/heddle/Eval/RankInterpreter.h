@@ -57,6 +57,7 @@ struct StateInfo {
   /// that kernels read: how the state is computed from the weight in the files.
   /// It is empty for all other states. It equals plan::State::packed.
   std::vector<plan::PackedWeight> packed;
+  std::vector<plan::Quantizer> quantizer; ///< As plan::State::quantizer.
   /// As plan::State::isCopy.
   bool isCopy() const {
     return role == nn::StateRole::Derived && packed.empty();

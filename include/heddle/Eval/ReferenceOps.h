@@ -155,6 +155,7 @@ void attachCacheEvaluations(mlir::MLIRContext &context);
 void attachLossEvaluations(mlir::MLIRContext &context);
 void attachOptimizerEvaluations(mlir::MLIRContext &context);
 void attachSignEvaluations(mlir::MLIRContext &context);
+void attachGroupEvaluations(mlir::MLIRContext &context);
 
 } // namespace heddle::eval
 

@@ -24,6 +24,7 @@
 #include "heddle/PlanFormat/ModuleShare.h"
 #include "heddle/PlanFormat/PackedWeight.h"
 #include "heddle/PlanFormat/Phase.h"
+#include "heddle/PlanFormat/Quantizer.h"
 #include "heddle/PlanFormat/WeightSlice.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ std::string kernelSectionName(size_t target = 0);
 /// The version of the plan's JSON, which is raised with every change of the
 /// JSON. A runtime reads plans of its own version only. This suffices, because
 /// each binary contains a runtime that fits its plan.
-inline constexpr int64_t formatVersion = 28;
+inline constexpr int64_t formatVersion = 29;
 
 /// A launch of a GPU function over a grid of thread blocks.
 struct GridLaunch {
@@ -230,6 +231,9 @@ struct State {
   /// weights are loaded, and in the layout that kernels read. `placement`,
   /// `sources` and `init` then describe that weight. Empty for other states.
   std::vector<PackedWeight> packed;
+  /// One entry if the state is a copy of its parameter that is quantized before
+  /// it is cast. Empty for other states.
+  std::vector<Quantizer> quantizer;
   /// Whether the state is a copy of its parameter in another element type.
   bool isCopy() const { return role == StateRole::Derived && packed.empty(); }
   /// The bits of a constant that is a layout of attention.

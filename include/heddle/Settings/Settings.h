@@ -173,6 +173,12 @@ constexpr bool sendsSigns(Optimizer optimizer) {
 }
 
 /// Learning-rate schedules, under the names that DeepSpeed gives them.
+/// Whether weights are quantized around zero while they are trained.
+enum class MoqType { Symmetric, Asymmetric };
+template <> struct Words<MoqType> {
+  static constexpr std::array all = {"symmetric", "asymmetric"};
+};
+
 enum class Scheduler {
   None,
   WarmupLR,

@@ -114,8 +114,11 @@ mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
 mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
 mlir::LogicalResult emitBlockSumsKernel(KernelEmitter &k);
-/// nn.segment_sums and nn.scale_segments.
+/// nn.segment_sums, nn.segment_maxima and nn.scale_segments; others are left to
+/// `emitGroupsKernel`.
 mlir::LogicalResult emitSegmentsKernel(KernelEmitter &k);
+/// nn.group_maxima, nn.group_sums and nn.fake_quantize.
+mlir::LogicalResult emitGroupsKernel(KernelEmitter &k);
 mlir::LogicalResult emitSignsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);

@@ -166,8 +166,7 @@ LogicalResult emitSegmentsKernel(KernelEmitter &k) {
       size = nn::paddedElements(size);
     Segments(k, sizes, maxima.getInput(), maxima.getFirst()).emitMaxima(maxima);
   } else {
-    return k.kernel.emitError("holds nothing of segments; its generator is not "
-                              "\"segments\"");
+    return emitGroupsKernel(k);
   }
   return k.finish();
 }

@@ -71,6 +71,7 @@ void registerLinalgLowerings(DialectRegistry &registry) {
     attachLossLowerings(context);
     attachOptimizerLowerings(context);
     attachSignLowerings(context);
+    attachGroupLowerings(context);
     attachAttentionLowerings(context);
     attachCacheLowerings(context);
     attachProductLowerings(context);

@@ -68,6 +68,7 @@ void attachNormLowerings(mlir::MLIRContext *context);
 void attachLossLowerings(mlir::MLIRContext *context);
 void attachOptimizerLowerings(mlir::MLIRContext *context);
 void attachSignLowerings(mlir::MLIRContext *context);
+void attachGroupLowerings(mlir::MLIRContext *context);
 void attachProductLowerings(mlir::MLIRContext *context);
 
 using nn::tensorOf;

@@ -177,6 +177,8 @@ MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// the range of one tensor in the flat tensor of its bucket.
 MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module);
+/// Maps the operations of NNGroupOps.td: weights quantized in training.
+MappedKernel mapGroups(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps the operations of NNSignOps.td: averages in one bit for each element.
 MappedKernel mapSigns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last

@@ -395,7 +395,7 @@ MappedKernel mapSegments(planir::KernelOp kernel,
                          maxima.getFirst())
         .mapMaxima(maxima);
   }
-  return MappedKernel::no("something other than sums and factors of segments");
+  return mapGroups(kernel, module);
 }
 
 } // namespace heddle::gpu

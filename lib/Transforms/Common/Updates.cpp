@@ -44,6 +44,22 @@ bool UpdateReader::readsState(Operation *op, StringRef name) {
   });
 }
 
+bool UpdateReader::readsParametersOf(Operation *op, StringRef name) {
+  StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
+  ArrayRef<StringRef> wanted =
+      parametersOf(name, nn::stringifyStateRole(nn::StateRole::Derived));
+  return !wanted.empty() && isOptimizers(op) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           Operation *from = makerOf(operand);
+           std::optional<Update> update = updateOf(from);
+           auto get = dyn_cast_or_null<nn::GetOp>(
+               update && update->newParameter == operand
+                   ? makerOf(update->parameter)
+                   : nullptr);
+           return get && parametersOf(get.getState(), parameter) == wanted;
+         });
+}
+
 static Update partsOf(nn::UpdateOp op) {
   return {op,
           op.getParameter(),

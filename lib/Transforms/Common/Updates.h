@@ -112,6 +112,9 @@ public:
   /// Whether the operation reads the state or bucket `name`, itself or through
   /// other operations of the optimizer.
   bool readsState(mlir::Operation *op, llvm::StringRef name);
+  /// Whether the operation computes the copies `name`, a state or a bucket,
+  /// from new values of their parameters.
+  bool readsParametersOf(mlir::Operation *op, llvm::StringRef name);
   std::optional<Update> updateOf(mlir::Operation *op);
   /// The parameters to which a state, or all members of a bucket, belong. Empty
   /// if any of these states is not of the kind `kind` (see `kindOf`).

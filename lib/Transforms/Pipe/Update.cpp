@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Update.h"
+#include "dialects/NN/GroupLayout.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
@@ -153,6 +154,8 @@ static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
   if (isa<dist::StackOp>(copy))
     return {shapeOf(copy->getOperand(0))[0] * shapeOf(old)[0] /
             shapeOf(op->getOperand(0))[0]};
+  if (isa<nn::MaxRowsOp>(copy))
+    return llvm::to_vector(shapeOf(copy->getOperand(0)).drop_front());
   for (auto [before, now] : llvm::zip(op->getOperands(), copy->getOperands()))
     if (shapeOf(before) == shapeOf(old))
       return llvm::to_vector(shapeOf(now));
@@ -189,7 +192,12 @@ void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
                     FlatSymbolRefAttr::get((*bucket)[number].getSymNameAttr()));
     else if (bucket)
       rename(copy, (*bucket)[number]);
+    bool isOfGroups = nn::setGroupShapes(copy);
     for (auto [old, result] : llvm::zip(op.getResults(), copy->getResults())) {
+      if (isOfGroups) {
+        flats[old][number] = result;
+        continue;
+      }
       auto type = cast<RankedTensorType>(result.getType());
       bool isRead = bucket && !segments; // True also for what fills the bucket.
       result.setType(isRead ? type.clone(cast<RankedTensorType>(

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_SHARD_BUCKETCOPIER_H
 
 #include "ParameterBuckets.h"
+#include "dialects/NN/GroupLayout.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include <functional>
@@ -80,9 +81,14 @@ private:
     for (mlir::Value operand : op->getOperands())
       mapping.map(operand, copy(operand));
     mlir::Operation *mine = builder.clone(*op, mapping);
+    bool isOfGroups =
+        llvm::isa<nn::GroupMaximaOp, nn::GroupSumsOp, nn::FakeQuantizeOp>(mine);
+    nn::BucketOp of = isOfGroups ? bucket.copies : bucket.values;
     if (mine->hasAttr("bucket"))
-      mine->setAttr("bucket", mlir::FlatSymbolRefAttr::get(
-                                  bucket.values.getSymNameAttr()));
+      mine->setAttr("bucket",
+                    mlir::FlatSymbolRefAttr::get(of.getSymNameAttr()));
+    if (nn::setGroupShapes(mine))
+      return mine;
     for (auto [old, result] : llvm::zip(op->getResults(), mine->getResults()))
       setShape(op, old, result);
     return mine;
@@ -104,6 +110,11 @@ private:
         result.setType(type.clone(shapeOf(mapping.lookup(operand))));
         return;
       }
+    if (llvm::isa<nn::MaxRowsOp>(op)) {
+      result.setType(
+          type.clone(shapeOf(mapping.lookup(op->getOperand(0))).drop_front()));
+      return;
+    }
     auto parameters = static_cast<int64_t>(bucket.parameters.size());
     if (type.getRank() == 2)
       result.setType(type.clone({type.getDimSize(0), parameters}));

@@ -193,8 +193,8 @@ nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket, Value value) {
 
 nn::BucketOp ParameterBuckets::bucketFor(ParameterBucket &bucket,
                                          nn::StateOp state, Type element) {
-  if (state.getRole() == StateRole::Parameter)
-    return bucket.values;
+  if (state.getRole() == StateRole::Parameter || state.isCopy())
+    return state.isCopy() ? bucket.copies : bucket.values;
   bool isGradient = state.getRole() == StateRole::Gradient;
   return addBucket(bucket, isGradient ? "gradients" : state.getQuantity(),
                    ("." + state.getQuantity()).str(), element,
@@ -213,7 +213,9 @@ Value heddle::shard::gradientOf(nn::UpdateOp update) {
 void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
-  bool copies = dist::computeType(strategy.precision).isNarrow();
+  std::string suffix = std::string(".") + wordOf(strategy.precision);
+  bool copies =
+      symbols.lookup((bucket.parameters.front().getSymName() + suffix).str());
   auto storage = [&](bool split) { return zero.flat(bucket.tensor, split); };
   // If layers compute with copies of lower precision, only the optimizer reads
   // the f32 parameters (the master weights). ZeRO then splits the master
@@ -226,9 +228,9 @@ void ParameterBuckets::addBuckets(ParameterBucket &bucket) {
   for (Value state : bucket.update.getStates())
     bucket.states.push_back(bucketFor(bucket, state));
   if (copies)
-    bucket.copies = addBucket(
-        bucket, "copies", std::string(".") + wordOf(strategy.precision),
-        dist::computeType(strategy, builder), storage(splits));
+    bucket.copies =
+        addBucket(bucket, "copies", suffix,
+                  dist::computeType(strategy, builder), storage(splits));
 }
 
 Value ParameterBuckets::read(OpBuilder &builder, nn::BucketOp state) {
@@ -313,7 +315,7 @@ void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
     // The average that the update needs is written with it, unless the update
     // reads what the state was before.
     bool isLate = isa<nn::AverageOp>(maker) && maker != average;
-    if (!isLate && !isa<nn::WriteNumbersOp>(maker))
+    if (!isLate && !isa<nn::WriteNumbersOp, nn::FakeQuantizeOp>(maker))
       continue;
     auto member = cast<FlatSymbolRefAttr>(state.getMembers()[0]);
     nn::BucketOp mine =
@@ -340,7 +342,7 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
   update->setLoc(bucket.values.getLoc());
   SmallVector<nn::BucketOp> written = {bucket.values};
   llvm::append_range(written, bucket.states);
-  if (bucket.copies)
+  if (update.getCopy())
     written.push_back(bucket.copies);
   for (auto [state, value] : llvm::zip(written, update.getOutputs()))
     builder.create<nn::SetOp>(update.getLoc(), state.getSymName(), value);

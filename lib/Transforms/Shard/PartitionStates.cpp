@@ -42,7 +42,7 @@ struct PartitionStates
       return signalPassFailure();
     ZeroStorage zero(model, *mesh);
     if (zero.ranks > 1 || !zero.tensorAxes.empty())
-      partition(model, zero, *tiled);
+      partition(model, *mesh, zero, *tiled);
     if (printReasons) {
       noteStates(model, zero.stage);
       reasons.print(llvm::errs());
@@ -50,18 +50,31 @@ struct PartitionStates
   }
 
 private:
-  /// Gives each rank the maxima of its part, if replicas split the states of
-  /// which they are.
-  static void splitMaxima(nn::ModelOp model, const ZeroStorage &zero) {
-    if (!zero.splits(nn::StateRole::Optimizer))
-      return;
+  /// Gives each rank the maxima of its part, if ranks split the states of which
+  /// they are. Tensor ranks split quantized weights, whose maxima are those of
+  /// whole weights.
+  static void splitMaxima(nn::ModelOp model, dist::MeshOp mesh,
+                          const ZeroStorage &zero) {
+    int64_t replicas = zero.splits(nn::StateRole::Optimizer) ? zero.ranks : 1;
+    auto setRows = [](Value output, int64_t rows) {
+      auto type = cast<RankedTensorType>(output.getType());
+      output.setType(type.clone({rows, type.getDimSize(1)}));
+    };
     model.walk([&](nn::SegmentMaximaOp maxima) {
-      auto type = cast<RankedTensorType>(maxima.getOutput().getType());
-      maxima.getOutput().setType(type.clone({zero.ranks, type.getDimSize(1)}));
+      setRows(maxima.getOutput(), replicas);
+    });
+    model.walk([&](nn::GroupMaximaOp maxima) {
+      auto copies = model.lookupSymbol<nn::BucketOp>(*maxima.getBucket());
+      TensorShardingAttr storage = copies.getStorageAttr();
+      int64_t parts = 1;
+      for (Attribute axis : cast<ArrayAttr>(storage.getDims()[0]))
+        if (!dist::holdsReplicas(axis))
+          parts *= mesh.getAxisSize(cast<StringAttr>(axis));
+      setRows(maxima.getOutput(), replicas * parts);
     });
   }
 
-  void partition(nn::ModelOp model, const ZeroStorage &zero,
+  void partition(nn::ModelOp model, dist::MeshOp mesh, const ZeroStorage &zero,
                  const TiledWeights &tiled) {
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == nn::StateRole::Accumulator)
@@ -78,7 +91,7 @@ private:
       buckets.replaceUpdates(old);
     for (nn::BucketOp bucket : old)
       bucket.erase();
-    splitMaxima(model, zero);
+    splitMaxima(model, mesh, zero);
     llvm::StringSet<> names;
     for (ParameterBuckets &buckets : programs) {
       partition(model, buckets, zero, names);

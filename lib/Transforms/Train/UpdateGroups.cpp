@@ -41,6 +41,11 @@ static UpdateGroup groupOf(const ParameterGroups &groups,
 SmallVector<UpdateGroup, 0> train::groupParameters(nn::ModelOp model,
                                                    nn::StepOp step) {
   ParameterGroups known(model);
+  llvm::StringMap<std::string> quantized; // The group of --moq, by parameter.
+  for (auto state : model.getOps<nn::StateOp>())
+    if (state.getQuantizer())
+      quantized[*state.getParameter()] =
+          "." + state.getQuantizer()->getGroup().str();
   std::map<std::string, UpdateGroup> groups;
   GradientPhases phases(model);
   for (auto state : model.getOps<nn::StateOp>())
@@ -48,6 +53,11 @@ SmallVector<UpdateGroup, 0> train::groupParameters(nn::ModelOp model,
         phases.trains(step, state)) {
       UpdateGroup group = groupOf(known, state);
       group.name += phases.suffix(state);
+      auto quantizer = quantized.find(state.getSymName());
+      if (quantizer != quantized.end()) {
+        group.name += quantizer->second;
+        group.isQuantized = true;
+      }
       groups.try_emplace(group.name, group)
           .first->second.parameters.push_back(state);
     }
@@ -133,8 +143,12 @@ void train::addBuckets(nn::StepOp step, UpdateGroup &group,
   for (const ParameterNumber &own : optimizer.numbers)
     group.numbers.push_back(addBucket(builder, group, own.quantity,
                                       ("." + own.quantity).str(), f32));
-  if (dist::computeType(strategy.precision).isNarrow())
-    group.copies = addBucket(builder, group, "copies",
-                             std::string(".") + wordOf(strategy.precision),
-                             dist::computeType(strategy, builder));
+  if (!group.isQuantized && !dist::computeType(strategy.precision).isNarrow())
+    return;
+  nn::BucketOp copies = addBucket(builder, group, "copies",
+                                  std::string(".") + wordOf(strategy.precision),
+                                  dist::computeType(strategy, builder));
+  // The pass `train-quantize-copies` writes the other ones.
+  if (!group.isQuantized)
+    group.copies = copies;
 }

@@ -20,6 +20,8 @@ struct UpdateGroup {
   std::string name;
   bool decays = false;
   std::optional<double> ownDecay; ///< The group's weight decay, if it has one.
+  /// Whether the copies are quantized. The update then computes no copies.
+  bool isQuantized = false;
   double rate = 1; ///< The factor by which the learning rate is multiplied.
   llvm::SmallVector<nn::StateOp> parameters;
   nn::BucketOp values, gradients, copies;

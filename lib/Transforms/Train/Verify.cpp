@@ -152,6 +152,7 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
         !set.getValue().getDefiningOp<nn::UpdateOp>() &&
         !set.getValue().getDefiningOp<nn::AverageOp>() &&
         !set.getValue().getDefiningOp<nn::WriteNumbersOp>() &&
+        !set.getValue().getDefiningOp<nn::FakeQuantizeOp>() &&
         !set.getValue().getDefiningOp<nn::FillOp>())
       return set.emitError("H0909: writes the bucket @")
              << set.getState() << ", which is the optimizer's";

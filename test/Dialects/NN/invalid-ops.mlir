@@ -801,6 +801,70 @@ nn.func @f(%p: tensor<128xf32>) {
 // -----
 
 nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op needs a bucket, or the shapes of tensors}}
+  %0 = nn.group_maxima %p : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op does not have seven numbers for each tensor}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 1>} : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op has 3 groups in 16 elements, which they do not divide}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 3, 0, 4, 4, 0>} : (tensor<128xf32>) -> tensor<1x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op has tensors of 192 elements in 'tensor<128xf32>'}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 1, 0, 4, 4, 0, 10, 10, 1, 0, 10, 10, 0>} : (tensor<128xf32>) -> tensor<1x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op has a tensor that ranks split, but no part}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 1, 0, 8, 4, 1>} : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op has a tensor of no shape}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 1, 0, 8, 4, 0>} : (tensor<128xf32>) -> tensor<1x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.group_maxima' op has ranges that do not divide 'tensor<128xf32>' at multiples of 64 elements}}
+  %0 = nn.group_maxima %p {tensors = array<i64: 4, 4, 1, 0, 4, 4, 0>} : (tensor<128xf32>) -> tensor<3x2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>, %m: tensor<2xf32>, %b: tensor<f32>) {
+  // expected-error @+1 {{'nn.fake_quantize' op gives 'tensor<64xbf16>' for 'tensor<128xf32>'}}
+  %0 = nn.fake_quantize %p by %m bits %b ratio %b {tensors = array<i64: 4, 4, 1, 0, 4, 4, 0>} : (tensor<128xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>) -> tensor<64xbf16>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
   // expected-error @+1 {{'nn.segment_maxima' op needs a bucket, or the counts of elements}}
   %0 = nn.segment_maxima %p : (tensor<128xf32>) -> tensor<1x2xf32>
   nn.return

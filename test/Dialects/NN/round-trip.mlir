@@ -246,6 +246,21 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %s9 = nn.average %p, %g with(%c1) if %lr wire "sign1" of @all : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64, %c_: f64): nn.return %b_ : f64 }
   // CHECK: nn.average %{{[^ ]*}}, %{{[^ ]*}} if %{{[^ ]*}} keep %{{[^ ]*}} by %{{[^ ]*}} wire "sign1" of @all {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<2xf32>) -> tensor<128xf32> {
   %s16 = nn.average %p, %g if %lr keep %lr by %5 wire "sign1" of @all {joint} : (tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<2xf32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %b_ : f64 }
+  // CHECK: nn.group_maxima %{{[^ ]*}} first %{{[^ ]*}} {tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, index) -> tensor<2x6xf32>
+  %g0 = nn.group_maxima %p first %i {tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, index) -> tensor<2x6xf32>
+  // CHECK: nn.group_maxima %{{[^ ]*}} first %{{[^ ]*}} part %{{[^ ]*}} {tensors = array<i64: 4, 6, 2, 1, 4, 12, 2>}
+  %g10 = nn.group_maxima %p first %i part %i {tensors = array<i64: 4, 6, 2, 1, 4, 12, 2>} : (tensor<128xf32>, index, index) -> tensor<2x4xf32>
+  %g1 = nn.max_rows %g0 : (tensor<2x6xf32>) -> tensor<6xf32>
+  // CHECK: nn.group_sums %{{[^ ]*}} {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  %g2, %g3 = nn.group_sums %p {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  // CHECK: nn.group_sums %{{[^ ]*}} above %{{[^ ]*}} {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  %g4, %g5 = nn.group_sums %p above %g2 {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  // CHECK: nn.fake_quantize %{{[^ ]*}} by %{{[^ ]*}} bits %{{[^ ]*}} ratio %{{[^ ]*}} {asymmetric, tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, tensor<6xf32>, tensor<f32>, tensor<f32>) -> tensor<128xbf16>
+  %g6 = nn.fake_quantize %p by %g1 bits %lr ratio %lr {asymmetric, tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, tensor<6xf32>, tensor<f32>, tensor<f32>) -> tensor<128xbf16>
+  %g7 = nn.group_maxima %p {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>) -> tensor<1x4xf32>
+  %g8 = nn.max_rows %g7 : (tensor<1x4xf32>) -> tensor<4xf32>
+  // CHECK: nn.fake_quantize %{{[^ ]*}} by %{{[^ ]*}} bits %{{[^ ]*}} ratio %{{[^ ]*}} means %{{[^ ]*}} levels %{{[^ ]*}} {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>}
+  %g9 = nn.fake_quantize %p by %g8 bits %lr ratio %lr means %g2 levels %g4 {tensors = array<i64: 8, 8, 1, 0, 8, 8, 0, 5, 7, 1, 0, 5, 7, 0>} : (tensor<128xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<2xf32>, tensor<2xf32>) -> tensor<128xf32>
   // CHECK: nn.segment_maxima %{{[^ ]*}} first %{{[^ ]*}} {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
   %n0 = nn.segment_maxima %p first %i {counts = array<i64: 50, 60>} : (tensor<128xf32>, index) -> tensor<2x2xf32>
   // CHECK: nn.max_rows %{{[^ ]*}} : (tensor<2x2xf32>) -> tensor<2xf32>

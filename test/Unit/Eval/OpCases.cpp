@@ -397,6 +397,21 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.segment_maxima", "%x: tensor<256xf32>",
        "nn.segment_maxima %x {counts = array<i64: 50, 64, 100>} : "
        "(tensor<256xf32>) -> tensor<1x3xf32>"},
+      {"nn.group_maxima", "%x: tensor<192xf32>",
+       "nn.group_maxima %x {tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 20, "
+       "1, 0, 5, 20, 0>} : (tensor<192xf32>) -> tensor<1x6xf32>"},
+      {"nn.group_sums", "%x: tensor<192xf32>, %t: tensor<3xf32>",
+       "nn.group_sums %x above %t {tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, "
+       "5, 20, 1, 0, 5, 20, 0>} : (tensor<192xf32>, tensor<3xf32>) -> "
+       "(tensor<3xf32>, "
+       "tensor<3xf32>)"},
+      {"nn.fake_quantize",
+       "%x: tensor<192xf32>, %m: tensor<6xf32>, %b: tensor<f32>, %r: "
+       "tensor<f32>, %a: tensor<3xf32>, %l: tensor<3xf32>",
+       "nn.fake_quantize %x by %m bits %b ratio %r means %a levels %l "
+       "{tensors = array<i64: 4, 6, 2, 1, 4, 6, 0, 5, 20, 1, 0, 5, 20, 0>} : "
+       "(tensor<192xf32>, tensor<6xf32>, tensor<f32>, tensor<f32>, "
+       "tensor<3xf32>, tensor<3xf32>) -> tensor<192xbf16>"},
       {"nn.max_rows", "%x: tensor<3x5xf32>",
        "nn.max_rows %x : (tensor<3x5xf32>) -> tensor<5xf32>"},
       {"nn.read_numbers", "%x: tensor<192xf32>",

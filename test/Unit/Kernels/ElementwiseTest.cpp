@@ -461,6 +461,63 @@ TEST(Elementwise, Maxima) {
     }
 }
 
+// Weights of one group and of several, [inputs, outputs] and [rows, width], of
+// which a range has none, parts and all; groups that end within a row. The last
+// two are parts of larger tensors, of which the second part has padding.
+TEST(Elementwise, Groups) {
+  const char *tensors =
+      "array<i64: 6, 20, 1, 1, 6, 20, 0, 6, 20, 5, 1, 6, 20, 0, 5, 32, 4, 0, "
+      "5, 32, 0, 9, 7, 7, 1, 18, 7, 1, 12, 7, 8, 1, 12, 12, 2>";
+  const char *maxima = R"(
+    plan.kernel @k(%x: tensor<$Nxf32>, %i: index, %j: index) -> tensor<$Rx50xf32>
+        attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
+      %y = nn.group_maxima %x first %i part %j {tensors = $T}
+          : (tensor<$Nxf32>, index, index) -> tensor<$Rx50xf32>
+      plan.yield %y : tensor<$Rx50xf32>
+    })";
+  const char *sums = R"(
+    plan.kernel @k(%x: tensor<$Nxf32>, %t: tensor<25xf32>, %i: index, %j: index)
+        -> (tensor<25xf32>, tensor<25xf32>)
+        attributes {generator = #plan.generator<segments>, ties = array<i64: -1, -1>} {
+      %y, %c = nn.group_sums %x above %t first %i part %j {tensors = $T}
+          : (tensor<$Nxf32>, tensor<25xf32>, index, index) -> (tensor<25xf32>, tensor<25xf32>)
+      plan.yield %y, %c : tensor<25xf32>, tensor<25xf32>
+    })";
+  const char *quantized = R"(
+    plan.kernel @k(%x: tensor<$Nxf32>, %m: tensor<50xf32>, %b: tensor<f32> {test.integral},
+                   %r: tensor<f32>, %a: tensor<25xf32>, %l: tensor<25xf32>, %i: index,
+                   %j: index)
+        -> tensor<$Nx$E>
+        attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
+      %y = nn.fake_quantize %x by %m bits %b ratio %r $O first %i part %j {$A tensors = $T}
+          : (tensor<$Nxf32>, tensor<50xf32>, tensor<f32>, tensor<f32>, $Y index, index)
+          -> tensor<$Nx$E>
+      plan.yield %y : tensor<$Nx$E>
+    })";
+  const char *few = "means %a levels %l";
+  const char *types = "tensor<25xf32>, tensor<25xf32>,";
+  for (auto [elements, rows] : {std::pair{"896", "1"}, {"384", "2"}})
+    for (int64_t first : {0, 64, 320, 832}) {
+      for (const char *text : {maxima, sums}) {
+        KernelCheck check{
+            instantiate(text, {{"N", elements}, {"R", rows}, {"T", tensors}})};
+        check.scalars = {first, first / 64 % 2};
+        check.run();
+      }
+      for (bool isFew : {false, true}) {
+        KernelCheck check{
+            instantiate(quantized, {{"N", elements},
+                                    {"T", tensors},
+                                    {"E", isFew ? "bf16" : "f32"},
+                                    {"A", isFew ? "" : "asymmetric,"},
+                                    {"O", isFew ? few : ""},
+                                    {"Y", isFew ? types : ""}})};
+        check.scalars = {first, first / 64 % 2};
+        check.run();
+      }
+    }
+}
+
 TEST(Elementwise, Numbers) {
   for (const char *text : {R"(
     plan.kernel @k(%x: tensor<2304xf32>) -> tensor<35xf32>

@@ -34,6 +34,7 @@ createKernelContext(const DialectRegistry &registry) {
   eval::attachLossEvaluations(*context);
   eval::attachOptimizerEvaluations(*context);
   eval::attachSignEvaluations(*context);
+  eval::attachGroupEvaluations(*context);
   return context;
 }
 

@@ -210,6 +210,47 @@ def TrainOptimizer : Pass<"train-optimizer", "::heddle::nn::ModelOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
+def TrainQuantizeWeights : Pass<"train-quantize-weights", "::heddle::nn::ModelOp"> {
+  let summary = "Chooses the weights that are quantized while they are trained.";
+  let description = [{
+    The groups of the strategy's setting `moq` have patterns of modules. The weights
+    of linear layers and embeddings that a pattern matches are quantized: the
+    attribute `quantizer` of their copy in compute precision says how. With fp32,
+    where weights have no copy, the pass adds one, which functions read instead.
+    Parameters that are not trained are left out.
+
+    ```mlir
+    nn.state @h.0.mlp.c_fc.weight.bf16 role derived : tensor<64x256xbf16>
+        {parameter = "h.0.mlp.c_fc.weight"}
+    // becomes
+    nn.state @h.0.mlp.c_fc.weight.bf16 role derived : tensor<64x256xbf16>
+        {parameter = "h.0.mlp.c_fc.weight",
+         quantizer = #nn.quantizer<"mlp", groups = 1, outputs_last = true, asymmetric = false>}
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numWeights", "weights", "Weights that are quantized">
+  ];
+}
+
+def TrainQuantizeCopies : Pass<"train-quantize-copies", "::heddle::nn::ModelOp"> {
+  let summary = "Quantizes copies of weights after the optimizer's updates.";
+  let description = [{
+    Adds, for each bucket of parameters whose copies have a `quantizer`, the
+    extremes of the groups (nn.group_maxima), for fewer than 3 bits their means
+    (nn.group_sums), and nn.fake_quantize, which writes the bucket of copies. An
+    nn.update of numbers advances the schedule: the count of quantizations, the
+    mixing ratio, and the bits and the period of each group of modules. Where a step
+    updates nothing, these numbers do not change, and the copies get the values that
+    they had.
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numBuckets", "buckets", "Buckets of copies that are quantized">
+  ];
+}
+
 def TrainVerify : Pass<"train-verify", "::heddle::nn::ModelOp"> {
   let summary = "Checks what the train phase promises.";
   let description = [{

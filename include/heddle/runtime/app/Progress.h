@@ -16,6 +16,7 @@
 #include "heddle/runtime/app/SlowReader.h"
 #include "heddle/runtime/app/StepParts.h"
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace heddle::rt {
@@ -38,6 +39,7 @@ struct StepReport {
   std::optional<StepParts> parts; ///< How long the parts of the step took.
   std::string phase; ///< Empty if the plan has only one train program.
   std::optional<double> lossScale; ///< nullopt: the plan has no loss scale.
+  std::map<std::string, int64_t> bits; ///< As StepResult::bits.
   /// The module in whose gradient the step has overflowed; empty: unknown, or
   /// the step has not overflowed.
   std::string overflowModule;

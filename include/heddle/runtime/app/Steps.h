@@ -25,6 +25,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 
 namespace heddle::rt {
@@ -137,6 +138,9 @@ struct StepResult {
   /// The factor that the step's gradients had before the optimizer divided them
   /// by it; nullopt: the plan has no loss scale.
   std::optional<double> lossScale;
+  /// The bits that the step leaves for the weights of each group of modules
+  /// that is quantized.
+  std::map<std::string, int64_t> bits;
   /// The step overflowed with the least loss scale.
   bool isScaleUsedUp = false;
   /// The module in which a step with a loss scale overflowed, as
@@ -253,6 +257,7 @@ private:
   /// The state with the loss scale of the next step. Null if the plan has no
   /// loss scale.
   const Value *lossScale;
+  std::map<std::string, const Value *> quantized; ///< See quantizedBits.
   double scale = 1; ///< The loss scale of the oldest pending step.
   /// Null if the plan has no loss scale.
   std::unique_ptr<OverflowSearch> overflow;
