@@ -78,7 +78,9 @@ def NN_Holding : NN_Enum<"Holding", "which part of a state each replica of the p
     // All elements, equal on all replicas.
     I32EnumAttrCase<"Whole", 1, "whole">,
     // Summands of the replica's own, which are added up before an update.
-    I32EnumAttrCase<"Replica", 2, "replica">]>;
+    I32EnumAttrCase<"Replica", 2, "replica">,
+    // All elements, which differ between replicas.
+    I32EnumAttrCase<"Local", 3, "local">]>;
 
 // The names of the cases are those that the plan format uses.
 def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a quantized or packed weight a state is", [

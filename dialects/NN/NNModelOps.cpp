@@ -79,9 +79,10 @@ LogicalResult StateOp::verify() {
     return emitOpError("is held as \"")
            << stringifyHolding(*getHeld())
            << "\", which only a state of the optimizer for a parameter may be, "
-              "as \"parameter\" or \"whole\", or one for all parameters, as "
-              "\"replica\"";
-  if (getRole() != StateRole::Optimizer && own == getParameter().has_value())
+              "as \"parameter\", \"whole\" or \"local\", or one for all "
+              "parameters, as \"replica\"";
+  if (getRole() != StateRole::Optimizer && getRole() != StateRole::Scalar &&
+      own == getParameter().has_value())
     return emitOpError(
         own ? "names a parameter, which states of its role do not have"
             : "does not name the parameter it belongs to");

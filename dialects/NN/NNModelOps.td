@@ -84,7 +84,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `gradient` | the gradient of `parameter` |
     | `optimizer` | a state of the optimizer: for one `parameter`, with its shape or a number of rank 0, named as `h.0.ln_1.weight.exp_avg`; or for the whole model |
     | `accumulator` | a sum over micro-batches |
-    | `scalar` | a number that a step computes once, before its first micro-batch |
+    | `scalar` | a number that a step computes once, before its first micro-batch; or the values with which it computes in place of `parameter` |
     | `saved` | activations saved from a micro-batch's forward pass for its backward pass; the first dimension is the slot |
     | `cache` | keys or values of earlier tokens; the first dimension is the page |
     | `constant` | `value`, which nothing changes, such as an attention layout |
@@ -101,7 +101,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     | `storage` | the sharding of the state; a gradient may be a partial sum over some axes |
     | `segments` | parts of the last dimension that are split separately, as q, k and v of a packed weight |
     | `whole` | the type of the whole tensor; from the spmd phase on `type` is that of the rank's shard |
-    | `held` | for a state that the optimizer has for a parameter, which part of it a replica holds; without the attribute, the part that it holds of the parameter |
+    | `held` | for a state that the optimizer has for a parameter, which part of it a replica holds; without the attribute, the part that it holds of the parameter. With `local` each replica holds all elements, with values of its own; the spmd phase makes one state with those of all replicas of it |
     | `value` | the value of a constant |
     | `memory` | the kind of memory; a state that is offloaded is read with dist.fetch and written with dist.store |
   }];

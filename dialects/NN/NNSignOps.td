@@ -44,10 +44,15 @@ def NN_AverageOp : NN_NonDifferentiableOp<"average",
     }
     ```
 
-    `wire` is the format in which replicas send it: `sign1`, with one bit for each
-    element of the parameters in `bucket`. The pass spmd-expand-averages replaces
-    the operation by the collectives of the format. With `f32` the gradient is
-    the sum, and nothing is sent.
+    `wire` is the format in which replicas send it. The pass spmd-expand-averages
+    replaces the operation by the collectives of the format.
+
+    | wire | what is sent |
+    |---|---|
+    | `sign1` | one bit for each element of the parameters in `bucket` |
+    | `mean` | numbers, which are all-reduced |
+    | `f32` | nothing: the gradient is the sum |
+    | `local` | nothing: each replica has what it computes in place of the mean, which is used only if `condition` is not 0 |
 
     A format that loses something keeps it as errors, and adds `keep` times these
     to what is sent next, or 1 times without `keep`. With `joint` a replica has

@@ -91,13 +91,14 @@ LogicalResult AverageOp::verify() {
   if (failed(verifyShape(*this, getCondition(), {}, "condition")) ||
       (getKeep() && failed(verifyShape(*this, getKeep(), {}, "keep"))))
     return failure();
-  if (getWire() != "sign1" && getWire() != "f32")
+  constexpr StringLiteral wires[] = {"sign1", "mean", "f32", "local"};
+  if (!llvm::is_contained(wires, getWire()))
     return emitOpError("has the unknown wire format ") << getWireAttr();
   if (getJoint() && getWire() != "sign1")
     return emitOpError("is joint, and its wire format has no scales");
   if (getFactors() && !getJoint())
     return emitOpError("has factors, and is not joint");
-  if (getWire() != "f32" && !getBucket())
+  if (getWire() == "sign1" && !getBucket())
     return emitOpError("names no bucket");
   if (getFactors() && tensorOf(getFactors()).getRank() != 1)
     return emitOpError("has factors of type ") << getFactors().getType();

@@ -180,6 +180,10 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
       kind != MemoryKind::Device && !merger.isGiven("place_gradients"))
     merger.give("place_gradients", toSettingValue(kind),
                 {Origin::Kind::Derived, "the optimizer's memory", {}});
+  if (result.values.optimizer == Optimizer::ZeroOneAdam &&
+      result.values.zero > 0 && !merger.isGiven("local_steps"))
+    merger.give("local_steps", false,
+                {Origin::Kind::Derived, "the ZeRO stage", {}});
   merger.finishRows();
   checkSettings(merger);
   merger.markRefused();

@@ -176,10 +176,10 @@ static std::string checkSigns(const Settings &values) {
   if (!sendsSigns(values.optimizer) || values.mode != Mode::Train)
     return "";
   std::string name = wordOf(values.optimizer), what;
-  bool isOther = values.optimizer != Optimizer::OneBitAdam;
-  if (isOther && values.pipe > 1)
+  bool isLamb = values.optimizer == Optimizer::OneBitLamb;
+  if (isLamb && values.pipe > 1)
     what = "pipeline stages";
-  else if (isOther && values.tensor > 1)
+  else if (isLamb && values.tensor > 1)
     what = "tensor ranks";
   else if (values.delayedUpdate)
     what = "delayed updates";
@@ -189,6 +189,11 @@ static std::string checkSigns(const Settings &values) {
            values.placeGradients != MemoryKind::Device ||
            values.placeParameters != MemoryKind::Device)
     what = "offloaded states";
+  else if (values.optimizer == Optimizer::ZeroOneAdam && values.zero > 0 &&
+           values.localSteps)
+    return "H0108: local steps of ZeroOneAdam with ZeRO are not supported: "
+           "each replica needs all of its states; use --zero 0, or leave "
+           "local_steps out";
   else
     return "";
   return "H0108: " + name + " with " + what + " is not supported; use AdamW" +

@@ -48,15 +48,20 @@ static std::set<std::string> frozenIn(const io::Checkpoint &checkpoint,
   return found == wanted ? frozen : std::set<std::string>();
 }
 
-/// Returns the states with errors that begin at zero: none if the checkpoint
-/// has all of them, otherwise each of them. With `all` it is as if it had none.
-static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
-                                             const plan::Plan &plan, bool all) {
+/// Whether the state called `name` holds what belongs to a rank.
+using OwnStates = bool (*)(std::string_view name);
+
+/// Returns those of the states `isOwn` that begin at zero: none if the
+/// checkpoint has all of them, otherwise each of them. With `all` it is as if
+/// it had none.
+static std::set<std::string> ownThatBegin(const io::Checkpoint &checkpoint,
+                                          const plan::Plan &plan,
+                                          OwnStates isOwn, bool all) {
   std::set<std::string> begun;
   bool fits = true;
   for (const plan::Stage &stage : plan.stages)
     for (const State &state : stage.states) {
-      if (!plan::holdsErrors(state.name))
+      if (!state.parameter.empty() || !isOwn(state.name))
         continue;
       begun.insert(state.name);
       const plan::WeightSlice piece = sourcesOf(stage, state).front();
@@ -67,11 +72,10 @@ static std::set<std::string> errorsThatBegin(const io::Checkpoint &checkpoint,
   return all || !fits ? begun : std::set<std::string>();
 }
 
-static bool hasErrors(const io::Checkpoint &checkpoint) {
+static bool hasOwn(const io::Checkpoint &checkpoint, OwnStates isOwn) {
   const std::vector<io::TensorInfo> &saved = checkpoint.optimizer.tensors();
-  return std::any_of(saved.begin(), saved.end(), [](const auto &tensor) {
-    return plan::holdsErrors(tensor.name);
-  });
+  return std::any_of(saved.begin(), saved.end(),
+                     [&](const auto &tensor) { return isOwn(tensor.name); });
 }
 
 /// Whether a program that is to make update `update` would find no second
@@ -112,12 +116,17 @@ static void requireMoments(const plan::Plan &plan,
            std::to_string(2 * updates));
 }
 
-static void warnOfOtherRanks() {
+static void warnOfOtherRanks(bool ofSteps) {
   Diagnostic begun;
   begun.code = "H0414";
-  begun.message = "the checkpoint has the errors of what other ranks, or ranks "
-                  "with other buckets, sent compressed: those of this run "
-                  "begin at zero";
+  begun.message =
+      ofSteps
+          ? "the checkpoint has steps that other ranks, or ranks with other "
+            "buckets, made by themselves since they last synchronized: this "
+            "run goes on from there without them"
+          : "the checkpoint has the errors of what other ranks, or ranks "
+            "with other buckets, sent compressed: those of this run "
+            "begin at zero";
   begun.help = "go on with the mesh, --zero and --group of before to keep them";
   warn(begun);
 }
@@ -146,11 +155,15 @@ FirstValues heddle::rt::firstValuesIn(const io::Checkpoint &checkpoint,
   // The errors of another optimizer are of another tensor.
   const std::string &saved = checkpoint.state.optimizer;
   bool isOther = !saved.empty() && saved != plan.optimizer.type;
-  begun.errors = errorsThatBegin(checkpoint, plan, resetErrors || isOther);
   if (warns && !begun.parameters.empty())
     warnOfFrozen(begun.parameters);
-  if (warns && !begun.errors.empty() && !resetErrors && !isOther &&
-      hasErrors(checkpoint))
-    warnOfOtherRanks();
+  for (OwnStates isOwn : {&plan::holdsErrors, &plan::holdsLocalSteps}) {
+    std::set<std::string> own =
+        ownThatBegin(checkpoint, plan, isOwn, resetErrors || isOther);
+    if (warns && !own.empty() && !resetErrors && !isOther &&
+        hasOwn(checkpoint, isOwn))
+      warnOfOtherRanks(/*ofSteps=*/isOwn == &plan::holdsLocalSteps);
+    begun.errors.merge(own);
+  }
   return begun;
 }

@@ -55,7 +55,8 @@ std::vector<OwnedMemory> heddle::rt::ownedMemory(const Session &session) {
     const Value &value = session.state(i);
     if (!counted.insert(value.address.value()).second)
       continue;
-    resident[plan::stateOwner(state.role, state.isCopy(), state.memory)] +=
+    resident[plan::stateOwner(state.role, !state.parameter.empty(),
+                              state.memory)] +=
         residentIn(device, value.address, value.numBytes(), state.memory);
   }
   std::vector<OwnedMemory> all;

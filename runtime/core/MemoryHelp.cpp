@@ -18,12 +18,12 @@ using namespace heddle;
 
 namespace heddle::plan {
 
-static const char *ownerOf(StateRole role, bool isCopy) {
+static const char *ownerOf(StateRole role, bool hasParameter) {
   switch (role) {
   case StateRole::Parameter:
     return "parameters";
   case StateRole::Derived:
-    return isCopy ? "parameters in compute precision" : "packed weights";
+    return hasParameter ? "parameters in compute precision" : "packed weights";
   case StateRole::Gradient:
     return "gradients";
   case StateRole::Saved:
@@ -34,15 +34,16 @@ static const char *ownerOf(StateRole role, bool isCopy) {
     return "attention layouts";
   case StateRole::Optimizer:
     return "optimizer";
-  case StateRole::Accumulator:
   case StateRole::Scalar:
+    return hasParameter ? "parameters with local steps" : "accumulators";
+  case StateRole::Accumulator:
     break;
   }
   return "accumulators";
 }
 
-std::string stateOwner(StateRole role, bool isCopy, MemoryKind memory) {
-  std::string owner = ownerOf(role, isCopy);
+std::string stateOwner(StateRole role, bool hasParameter, MemoryKind memory) {
+  std::string owner = ownerOf(role, hasParameter);
   if (memory == MemoryKind::Device)
     return owner;
   return owner + (memory == MemoryKind::File

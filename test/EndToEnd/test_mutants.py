@@ -122,5 +122,17 @@ class OneBitMutants(Mutants):
         return {phase: texts[phase] for phase in PHASES[PHASES.index("spmd"):]}
 
 
+@h.long_only
+class LocalStepMutants(OneBitMutants):
+    """Of a dense step, two that synchronize and two that do not."""
+
+    steps = 5
+
+    def config(self):
+        return {"optimizer": {"type": "ZeroOneAdam", "params": {
+            "lr": 2e-3, "eps": 1e-3, "var_freeze_step": 0, "local_step_scaler": 1,
+            "local_step_clipper": 4}}}
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -79,6 +79,7 @@ def rms(parts):
 class OneBitLamb(h.HeddleTest):
     train_saved = adam.OneBit.train_saved
     gradients = adam.OneBit.gradients
+    weights_of_ranks = adam.OneBit.weights_of_ranks
     check_steps = adam.OneBit.check_steps
 
     def signs(self, x, kept, scale, name):

@@ -62,6 +62,7 @@ CHANGES = {
     "var_update_scaler": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),
     "local_step_scaler": ({**MESH, "optimizer": "ZeroOneAdam"}, 2),
     "local_step_clipper": ({**MESH, "optimizer": "ZeroOneAdam"}, 1),
+    "local_steps": ({**MESH, "optimizer": "ZeroOneAdam"}, False),
     "compress_at_least": ({**MESH, "optimizer": "OneBitAdam"}, 100),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     **{key: ({**MESH, "optimizer": "OneBitLamb"}, 0.25) for key in (

@@ -49,6 +49,10 @@ RUNS = {"OneBitAdam": {"lr": 3e-4, "eps": 1e-6, "freeze_step": DENSE},
         "ZeroOneAdam": {"lr": 3e-4, "eps": 1e-6, "var_freeze_step": 17,
                         "var_update_scaler": 4, "local_step_scaler": 4,
                         "local_step_clipper": 3},
+        # Ranks step by themselves from update 11 on.
+        "ZeroOneAdam-local": {"lr": 1e-4, "eps": 1e-3, "var_freeze_step": 6,
+                              "var_update_scaler": 4, "local_step_scaler": 3,
+                              "local_step_clipper": 4},
         "OneBitLamb": {"lr": 3e-3, "eps": 1e-6, "freeze_step": DENSE, "coeff_beta": 0.8,
                        "factor_threshold": 0.2}}
 CLASSES = {"OneBitAdam": ("adam", "OnebitAdam"), "ZeroOneAdam": ("zoadam", "ZeroOneAdam"),
@@ -197,7 +201,7 @@ def train(kind, params, ranks, rank, losses):
 
 def run(modules, ranks, name):
     """The mean losses of the two ranks in each update."""
-    file, kind = CLASSES[name]
+    file, kind = CLASSES[name.split("-")[0]]
     losses = [[] for _ in range(RANKS)]
     threads = [threading.Thread(target=train, args=(
         getattr(modules[file], kind), RUNS[name], ranks, rank, losses))

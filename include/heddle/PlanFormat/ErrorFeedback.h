@@ -28,6 +28,18 @@ inline bool holdsErrors(std::string_view name) {
   return name.rfind(workerError, 0) == 0 || name.rfind(serverError, 0) == 0;
 }
 
+/// The states with what a replica has done by itself since replicas last
+/// synchronized: the sum of its steps, what its momentum differs by from the
+/// one that replicas share, and the sum of the learning rates.
+inline constexpr char localStep[] = "local_step";
+inline constexpr char localMomentum[] = "local_momentum";
+inline constexpr char localRates[] = "local_rates";
+
+/// Whether the state called `name`, which is for no parameter, is one of these.
+inline bool holdsLocalSteps(std::string_view name) {
+  return name.rfind("local_", 0) == 0;
+}
+
 } // namespace heddle::plan
 
 #endif // HEDDLE_PLANFORMAT_ERRORFEEDBACK_H

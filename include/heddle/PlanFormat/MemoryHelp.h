@@ -18,9 +18,9 @@
 namespace heddle::plan {
 
 /// The name of the use of memory as which a state's bytes count, such as
-/// "gradients" or "optimizer in host memory" (see Owner). `isCopy` is
-/// State::isCopy.
-std::string stateOwner(StateRole role, bool isCopy, MemoryKind memory);
+/// "gradients" or "optimizer in host memory" (see Owner). `hasParameter` says
+/// whether the state belongs to a parameter.
+std::string stateOwner(StateRole role, bool hasParameter, MemoryKind memory);
 
 /// The two uses that need most memory, for an error message: "activations 7.80
 /// GiB, optimizer 1.20 GiB".

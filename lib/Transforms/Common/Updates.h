@@ -40,6 +40,14 @@ inline mlir::Operation *makerOf(mlir::Value value) {
   return op;
 }
 
+/// Whether the value is written to the state or bucket `name`. It may be null.
+inline bool isWritten(mlir::Value value, llvm::StringRef name) {
+  return value && llvm::any_of(value.getUsers(), [&](mlir::Operation *user) {
+           auto set = llvm::dyn_cast<nn::SetOp>(user);
+           return set && set.getState() == name;
+         });
+}
+
 /// The operations that compute a value. For the result of nn.pack these are the
 /// operations that compute its members.
 inline llvm::SmallVector<mlir::Operation *> makersOf(mlir::Value value) {

@@ -74,7 +74,8 @@ private:
   LogicalResult verifyName(nn::StateOp state) {
     if (!state.getParameter())
       return success();
-    if (state.getRole() == nn::StateRole::Optimizer) {
+    if (state.getRole() == nn::StateRole::Optimizer ||
+        state.getRole() == nn::StateRole::Scalar) {
       if (state.getSymName() ==
           (*state.getParameter() + "." + state.getQuantity()).str())
         return success();
@@ -461,13 +462,7 @@ private:
   }
 
   LogicalResult verifyNumber(const Update &update, StringRef name) {
-    bool isWritten =
-        update.newParameter &&
-        llvm::any_of(update.newParameter.getUsers(), [&](Operation *user) {
-          auto set = dyn_cast<nn::SetOp>(user);
-          return set && set.getState() == name;
-        });
-    if (isWritten)
+    if (isWritten(update.newParameter, name))
       return success();
     return update.op->emitError(code)
            << "reads @" << name << ", and writes another state";
@@ -518,6 +513,10 @@ private:
                       nn::stringifyStateRole(nn::StateRole::Derived)) == range);
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
       StringRef state = stateRead(before);
+      if (isNumber(state)) { // It is for all parameters of a bucket.
+        right &= isWritten(after, state);
+        continue;
+      }
       right &= !state.empty() &&
                isRewritten(before, after, kindOf(firstStateOf(symbols, state)));
     }

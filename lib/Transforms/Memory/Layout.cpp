@@ -35,7 +35,8 @@ static bool isOfModel(nn::StateRole role) {
 /// of the data, such as "gradients", and the kind of memory unless it is the
 /// device's.
 static std::string ownerInMemory(nn::StateOp state) {
-  return plan::stateOwner(planir::roleOf(state.getRole()), state.isCopy(),
+  return plan::stateOwner(planir::roleOf(state.getRole()),
+                          state.getParameter().has_value(),
                           planir::memoryOf(state.getMemory()));
 }
 

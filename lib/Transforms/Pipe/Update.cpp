@@ -100,9 +100,18 @@ const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
     name = get.getState();
   if (auto set = dyn_cast<nn::SetOp>(op))
     name = set.getState();
-  if (isa<nn::FillOp>(op) && op.hasOneUse())
-    if (auto set = dyn_cast<nn::SetOp>(*op.getUsers().begin()))
-      name = set.getState();
+  Operation *user = op.hasOneUse() ? *op.getUsers().begin() : nullptr;
+  if (auto set = dyn_cast_or_null<nn::SetOp>(user); set && isa<nn::FillOp>(op))
+    name = set.getState();
+  // A fill may stand in for the state of an average that has none.
+  auto average = dyn_cast_or_null<nn::AverageOp>(user);
+  if (average && average.getState().getDefiningOp() == &op &&
+      isa<nn::FillOp>(op)) {
+    Value gradient = average.getGradient();
+    while (auto reshard = gradient.getDefiningOp<dist::ReshardOp>())
+      gradient = reshard.getInput();
+    name = gradient.getDefiningOp<nn::GetOp>().getState();
+  }
   auto found = buckets.find(name);
   return found == buckets.end() ? nullptr : &found->second;
 }

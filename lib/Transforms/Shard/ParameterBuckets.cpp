@@ -128,13 +128,21 @@ std::string ParameterBuckets::nameOf(nn::StateOp parameter, StringRef group) {
   return name;
 }
 
+/// Whether the operation computes a state from itself, without a gradient.
+static bool isReset(Operation *op) {
+  auto update = dyn_cast<nn::UpdateOp>(op);
+  return update && update.getGradient() == update.getParameter();
+}
+
 void ParameterBuckets::collect(nn::UpdateOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
   auto group = symbols.lookup<nn::BucketOp>(get.getState());
-  if (!group)
-    return; // Updates a scalar state of the whole model.
+  if (!group || isReset(update))
+    return; // A scalar state of the whole model, or done by replaceSets.
   for (auto member : group.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
+    if (parameter.getParameter()) // Replicas step by themselves.
+      parameter = symbols.lookup<nn::StateOp>(*parameter.getParameter());
     std::string name = nameOf(parameter, groupOf(group));
     auto found = llvm::find_if(buckets, [&](const ParameterBucket &bucket) {
       return bucket.name == name;
@@ -315,7 +323,8 @@ void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
     // The average that the update needs is written with it, unless the update
     // reads what the state was before.
     bool isLate = isa<nn::AverageOp>(maker) && maker != average;
-    if (!isLate && !isa<nn::WriteNumbersOp, nn::FakeQuantizeOp>(maker))
+    if (!isLate && !isReset(maker) &&
+        !isa<nn::WriteNumbersOp, nn::FakeQuantizeOp>(maker))
       continue;
     auto member = cast<FlatSymbolRefAttr>(state.getMembers()[0]);
     nn::BucketOp mine =
@@ -326,12 +335,33 @@ void ParameterBuckets::replaceSets(OpBuilder &builder, ParameterBucket &bucket,
   }
 }
 
+void ParameterBuckets::replaceScalars(ParameterBucket &bucket) {
+  auto updated = bucket.update.getParameter().getDefiningOp<nn::GetOp>();
+  StringRef group = groupOf(symbols.lookup<nn::BucketOp>(updated.getState()));
+  for (nn::SetOp set : oldSets) {
+    auto state = symbols.lookup<nn::BucketOp>(set.getState());
+    auto member = cast<FlatSymbolRefAttr>(state.getMembers()[0]);
+    auto first = symbols.lookup<nn::StateOp>(member.getAttr());
+    if (groupOf(state) != group || first.getRole() != StateRole::Scalar)
+      continue;
+    OpBuilder builder(set);
+    BucketCopier copier(builder, bucket, oldReads, [&](nn::GetOp get) {
+      return read(builder, bucketFor(bucket, get));
+    });
+    nn::BucketOp mine =
+        bucketFor(bucket, first, getElementTypeOrSelf(set.getValue()));
+    builder.create<nn::SetOp>(set.getLoc(), mine.getSymName(),
+                              copier.copy(set.getValue()));
+  }
+}
+
 void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
   OpBuilder builder(bucket.update);
   BucketCopier copier(builder, bucket, oldReads, [&](nn::GetOp get) {
     return read(builder, bucketFor(bucket, get));
   });
-  copier.map(bucket.update.getParameter(), read(builder, bucket.values));
+  nn::BucketOp updated = bucketFor(bucket, bucket.update.getParameter());
+  copier.map(bucket.update.getParameter(), read(builder, updated));
   if (auto average = averageOf(bucket.update))
     copier.map(average.getOutput(), copyAverage(builder, bucket, copier));
   else
@@ -340,7 +370,7 @@ void ParameterBuckets::replaceUpdate(ParameterBucket &bucket) {
     copier.map(state, read(builder, mine));
   auto update = cast<nn::UpdateOp>(copier.write(bucket.update));
   update->setLoc(bucket.values.getLoc());
-  SmallVector<nn::BucketOp> written = {bucket.values};
+  SmallVector<nn::BucketOp> written = {updated};
   llvm::append_range(written, bucket.states);
   if (update.getCopy())
     written.push_back(bucket.copies);
@@ -376,8 +406,10 @@ void ParameterBuckets::replaceUpdates(ArrayRef<nn::BucketOp> old) {
   for (auto norm :
        llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
     replaceNorm(norm);
-  for (ParameterBucket &bucket : buckets)
+  for (ParameterBucket &bucket : buckets) {
     replaceUpdate(bucket);
+    replaceScalars(bucket);
+  }
   for (Operation &op : step.getBody().front())
     if (llvm::any_of(op.getOperands(), [&](Value operand) {
           return dead.contains(operand.getDefiningOp());

@@ -117,6 +117,8 @@ private:
                       dist::TensorShardingAttr to, llvm::StringRef reason);
   void replaceNorm(nn::GlobalNormOp norm);
   void replaceUpdate(ParameterBucket &bucket);
+  /// Writes what the step computes of a bucket before its first micro-batch.
+  void replaceScalars(ParameterBucket &bucket);
   /// Writes the states of a bucket that the step writes beside what its update
   /// does.
   void replaceSets(mlir::OpBuilder &builder, ParameterBucket &bucket,

@@ -48,7 +48,8 @@ ZeroStorage::ZeroStorage(nn::ModelOp model, dist::MeshOp mesh)
           config::sendsSigns(model.getStrategy().getValue().optimizer)) {}
 
 TensorShardingAttr ZeroStorage::flatOf(nn::StateOp state, bool tensor) const {
-  bool mayBeSplit = state.getHolding() != nn::Holding::Whole;
+  bool mayBeSplit = state.getHolding() != nn::Holding::Whole &&
+                    state.getHolding() != nn::Holding::Local;
   bool isSplit = mayBeSplit && splits(state.getRole());
   TensorShardingAttr storage = flat(tensor, isSplit);
   bool isSum = state.getHolding() == nn::Holding::Replica && !isSplit;

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OwnStates.h"
 #include "dialects/NN/BucketMembers.h"
 #include "dialects/NN/Scalars.h"
 #include "dialects/NN/SignLayout.h"
@@ -23,7 +24,7 @@
 
 using namespace mlir;
 using namespace heddle;
-using dist::TensorShardingAttr;
+using namespace heddle::spmd;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDEXPANDAVERAGES
@@ -32,11 +33,6 @@ namespace heddle {
 
 namespace {
 
-SmallVector<Attribute> replicaAxes(dist::MeshOp mesh) {
-  return mesh.getAxesWhere(
-      [](dist::AxisRole role) { return dist::holdsReplicas(role); });
-}
-
 /// Expands one average of a rank's program to the exchange of signs. With
 /// several that have one scale together, their functions are called in turns.
 class SignExchange {
@@ -44,13 +40,9 @@ public:
   SignExchange(nn::AverageOp average, dist::MeshOp mesh)
       : builder(average), average(average), loc(average.getLoc()),
         axes(replicaAxes(mesh)), ranks(mesh.getSize(axes)),
-        layout(nn::elementsOfMembers(average), ranks) {
-    for (Attribute axis : mesh.getAxesOf(dist::AxisRole::Tensor))
-      if (isSplitOver(axis))
-        owners.push_back(axis);
-    owners.append(axes.begin(), axes.end());
-    copies = mesh.getSize(owners);
-  }
+        layout(nn::elementsOfMembers(average), ranks),
+        owners(ownersOf(nn::bucketOf(average), mesh)),
+        copies(mesh.getSize(owners)) {}
 
   /// Lets operations be created before `place`, and computes the operands of
   /// the average before it.
@@ -74,15 +66,6 @@ public:
   Value finish(Value y, Value scale, Value received);
 
 private:
-  /// Whether ranks along the axis have other parts of the tensors.
-  bool isSplitOver(Attribute axis) {
-    auto storage = nn::bucketOf(average).getStorageAttr();
-    return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
-                                   [&](ArrayAttr split) {
-                                     return llvm::is_contained(split, axis);
-                                   });
-  }
-
   int64_t tensors() { return static_cast<int64_t>(layout.tensors.size()); }
   RankedTensorType words(int64_t senders, int64_t chunks) {
     return RankedTensorType::get({senders, chunks, layout.words()},
@@ -98,7 +81,10 @@ private:
   void setErrors(StringRef what, Value value) {
     builder.create<nn::SetOp>(loc, nameOf(what), value);
   }
-  std::string nameOf(StringRef what);
+  std::string nameOf(StringRef what) {
+    return nameOfOwn((what + average.getBucket()->split('.').second).str(),
+                     average->getParentOfType<nn::ModelOp>());
+  }
   /// The errors, or zeros if they are of what an earlier phase has sent.
   Value kept(Value errors);
   /// Gives each element the factor of its tensor.
@@ -140,15 +126,6 @@ private:
 
 } // namespace
 
-std::string SignExchange::nameOf(StringRef what) {
-  auto model = average->getParentOfType<nn::ModelOp>();
-  std::string name = (what + average.getBucket()->split('.').second).str();
-  // Each stage has its own.
-  if (std::optional<int64_t> stage = model.getStage())
-    name += ".stage" + std::to_string(*stage);
-  return name;
-}
-
 /// Moves the operations that compute the operands of `op`, and are after
 /// `place`, before `place`.
 static void moveOperandsBefore(Operation *op, Operation *place) {
@@ -171,15 +148,7 @@ Value SignExchange::readErrors(StringRef what, int64_t elements) {
   auto type = RankedTensorType::get({elements}, builder.getF32Type());
   if (!model.lookupSymbol(name)) {
     OpBuilder before(nn::bucketOf(average));
-    auto state =
-        before.create<nn::StateOp>(loc, name, nn::StateRole::Optimizer, type);
-    state.setWhole(type.clone({elements * copies}));
-    state.setStorageAttr(TensorShardingAttr::get(
-        builder.getContext(),
-        builder.getArrayAttr({builder.getArrayAttr(owners)}),
-        builder.getArrayAttr({})));
-    state.setHeld(nn::Holding::Replica);
-    state.setCheckpointed(true);
+    addOwnState(before, loc, name, type, owners, copies);
   }
   return builder.create<nn::GetOp>(loc, type, name);
 }
@@ -342,26 +311,54 @@ static void replace(nn::AverageOp average, Value result) {
     state->erase();
 }
 
+/// Computes the average's body from this rank's gradient times `ranks`, the
+/// number of replicas of which its gradient is a summand. The result is read
+/// only if the step updates.
+static Value computeOwn(nn::AverageOp average, double ranks) {
+  OpBuilder builder(average);
+  SmallVector<Value> inputs = {average.getGradient()};
+  llvm::append_range(inputs, inputsOf(average));
+  return nn::buildMap(
+      builder, average.getLoc(), inputs,
+      [&](nn::Scalars &s, ValueRange x) {
+        Value own = ranks == 1 ? x[0] : s.mul(x[0], s.real(ranks));
+        return contribution(s, average, own, x.drop_front());
+      },
+      average.getType());
+}
+
 /// Computes an average of which every rank has the sum of the gradients.
 static void computeFromSum(nn::AverageOp average) {
   average.sendNothing();
+  if (average.getState().getDefiningOp<nn::FillOp>())
+    return replace(average, computeOwn(average, /*ranks=*/1));
   OpBuilder builder(average);
-  SmallVector<Value> inputs = inputsOf(average);
-  if (!average.getState().getDefiningOp<nn::FillOp>())
-    return replace(average,
-                   updated(builder, average, "average", average.getState(),
-                           inputs, [&](nn::Scalars &s, ValueRange x) {
-                             return contribution(s, average, x[1],
-                                                 x.drop_front(2));
-                           }));
-  // It is read only if the step updates.
-  inputs.insert(inputs.begin(), average.getGradient());
-  replace(average, nn::buildMap(
-                       builder, average.getLoc(), inputs,
-                       [&](nn::Scalars &s, ValueRange x) {
-                         return contribution(s, average, x[0], x.drop_front());
-                       },
-                       average.getType()));
+  replace(average,
+          updated(builder, average, "average", average.getState(),
+                  inputsOf(average), [&](nn::Scalars &s, ValueRange x) {
+                    return contribution(s, average, x[1], x.drop_front(2));
+                  }));
+}
+
+/// Computes an average from what replicas compute, which they all-reduce.
+static void allReduce(nn::AverageOp average, dist::MeshOp mesh) {
+  SmallVector<Attribute> axes = replicaAxes(mesh);
+  auto ranks = static_cast<double>(mesh.getSize(axes));
+  Value own = computeOwn(average, ranks);
+  OpBuilder builder(average);
+  average.getGradientMutable().assign(builder.create<dist::AllReduceOp>(
+      average.getLoc(), own.getType(), own, builder.getArrayAttr(axes),
+      builder.getStringAttr("nn.average"), TypeAttr(), DenseI64ArrayAttr(),
+      UnitAttr()));
+  average.getInputsMutable().clear();
+  Block &body = average.getBody().front();
+  while (!body.empty())
+    body.back().erase();
+  body.eraseArguments(2, body.getNumArguments() - 2);
+  nn::Scalars s(average.getLoc(), builder.getContext());
+  s.setInsertionPointToEnd(&body);
+  s.create<nn::ReturnOp>(ValueRange{s.div(body.getArgument(1), s.real(ranks))});
+  computeFromSum(average);
 }
 
 static void expand(nn::AverageOp average, dist::MeshOp mesh) {
@@ -435,6 +432,10 @@ struct ExpandAverages : heddle::impl::SpmdExpandAveragesBase<ExpandAverages> {
       for (nn::AverageOp average : averages)
         if (ranks == 1 || average.getWire() == "f32")
           computeFromSum(average);
+        else if (average.getWire() == "local")
+          replace(average, computeOwn(average, static_cast<double>(ranks)));
+        else if (average.getWire() == "mean")
+          allReduce(average, mesh);
         else if (average.getJoint())
           joint.push_back(average);
         else
@@ -442,6 +443,7 @@ struct ExpandAverages : heddle::impl::SpmdExpandAveragesBase<ExpandAverages> {
       if (!joint.empty())
         expandJointly(joint, mesh);
     }
+    keepLocalStates(model, mesh);
   }
 };
 

@@ -335,10 +335,15 @@ private:
     if (op.hasTrait<nn::Elementwise>())
       takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))
-      for (Operation *user : fill->getUsers())
+      for (Operation *user : fill->getUsers()) {
         if (auto set = dyn_cast<nn::SetOp>(user))
           fill.getOutput().setType(cast<RankedTensorType>(
               typeOf(set.getStateAttr(), bool(set.getSlot()))));
+        else if (auto average = dyn_cast<nn::AverageOp>(user))
+          fill.getOutput().setType(
+              cast<RankedTensorType>(average.getGradient().getType())
+                  .clone(fill.getType().getElementType()));
+      }
     ruled.localize(split->second);
   }
 

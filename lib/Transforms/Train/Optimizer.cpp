@@ -12,6 +12,7 @@
 
 #include "DelayedScalars.h"
 #include "GradientPhases.h"
+#include "LocalSteps.h"
 #include "Optimizers/Optimizers.h"
 #include "ParameterNumbers.h"
 #include "UpdateCondition.h"
@@ -43,6 +44,7 @@ namespace {
 /// them. A scalar that the update does not need is null.
 struct StepScalars {
   Value lr;
+  Value rates; ///< The sum of the rates since replicas last synchronized.
   SmallVector<Value> corrections;
   Value factor; ///< Multiplies gradients: clips and unscales them.
   Value weightDecay;
@@ -102,7 +104,7 @@ private:
     SmallVector<nn::StepOp> copies;
     for (const LaterPhase &phase : optimizer.later) {
       copies.push_back(cast<nn::StepOp>(builder.clone(*step)));
-      begin(copies.back(), phase.name, phase.from, phase.to, {});
+      begin(copies.back(), phase.name, phase.from, phase.to, phase.every);
     }
     begin(step, "dense", 1, 0, optimizer.dense);
     update(model, step, nullptr);
@@ -186,12 +188,7 @@ private:
                   .create<nn::FillOp>(loc, group.values.getType(),
                                       builder.getF64FloatAttr(0), nullptr)
                   .getOutput();
-    operands.push_back(scalars.lr);
-    llvm::append_range(operands, scalars.corrections);
-    if (scalars.factor)
-      operands.push_back(scalars.factor);
-    if (group.takesDecay())
-      operands.push_back(scalars.weightDecay);
+    appendScalars(operands, scalars, group);
     Value factors;
     if (phase.normalizedBy)
       factors = normalize(numbers, group.numbers[*phase.normalizedBy], state);
@@ -205,42 +202,21 @@ private:
               [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
                 return {phase.contribution(s, element, strategy)};
               });
-    takeRead(mean, operands, phase.exchanged);
+    // The mean's state is the first operand. It may be none that is read.
+    auto place = static_cast<unsigned>(operands.size());
+    Block &body = mean.getBody().front();
+    if (phase.exchanged)
+      place = static_cast<unsigned>(2 + *phase.exchanged);
+    else
+      body.addArgument(builder.getF64Type(), loc);
+    operands.push_back(state);
+    mean.getInputsMutable().assign(train::arrange(
+        body, ArrayRef(operands).take_front(body.getNumArguments()),
+        {place, 1}));
     if (phase.exchanged && !phase.readsBefore)
       builder.create<nn::SetOp>(
           loc, group.states[*phase.exchanged].getSymName(), mean.getOutput());
     return mean;
-  }
-
-  /// Gives an average the inputs that its body reads. The arguments of the body
-  /// are the values `read`, of which the second one is the gradient, and the
-  /// states follow; `exchanged` is the number of the average's state among
-  /// these. Afterwards they are in the order of the operation's operands.
-  static void takeRead(nn::AverageOp average, ArrayRef<Value> read,
-                       std::optional<size_t> exchanged) {
-    Block &body = average.getBody().front();
-    Location loc = average.getLoc();
-    Type f64 = Float64Type::get(average.getContext());
-    auto count = static_cast<unsigned>(read.size());
-    SmallVector<Value> inputs;
-    Value state = body.addArgument(f64, loc);
-    Value gradient = body.addArgument(f64, loc);
-    for (unsigned number = 0; number < count; ++number) {
-      BlockArgument argument = body.getArgument(number);
-      Operation *maker = read[number].getDefiningOp();
-      if (number == 1) {
-        argument.replaceAllUsesWith(gradient);
-      } else if (exchanged && number == 2 + *exchanged) {
-        argument.replaceAllUsesWith(state);
-      } else if (!argument.use_empty()) {
-        argument.replaceAllUsesWith(body.addArgument(f64, loc));
-        inputs.push_back(read[number]);
-      } else if (isa_and_nonnull<nn::GetOp>(maker) && maker->use_empty()) {
-        maker->erase();
-      }
-    }
-    body.eraseArguments(0, count);
-    average.getInputsMutable().assign(inputs);
   }
 
   /// Updates the parameters of a group in a later phase.
@@ -251,56 +227,84 @@ private:
     nn::AverageOp average = exchange(builder, group, scalars, phase, numbers);
     Value mean = average.getOutput();
     scalars.factor = Value(); // The contributions are clipped.
-    SmallVector<Value> states, inputs;
+    SmallVector<Value> read = {get(builder, group.values), mean};
     SmallVector<nn::BucketOp> written = {group.values};
+    // The numbers of what the update changes among the values that are read.
+    SmallVector<unsigned> first = {0, 1};
     for (auto [number, bucket] : llvm::enumerate(group.states)) {
       if (phase.exchanged == number)
         continue;
-      // Operands are in the order of the states: those that change are first.
-      bool isChanged = llvm::is_contained(phase.changed, number);
-      (isChanged ? states : inputs).push_back(get(builder, bucket));
-      if (isChanged)
+      auto place = static_cast<unsigned>(read.size());
+      if (phase.updated == number) {
+        first.front() = place;
+        written.front() = bucket;
+      } else if (llvm::is_contained(phase.changed, number)) {
+        first.push_back(place);
         written.push_back(bucket);
+      }
+      read.push_back(get(builder, bucket));
     }
     if (phase.readsBefore)
-      inputs.push_back(average.getState());
-    inputs.push_back(scalars.lr);
-    llvm::append_range(inputs, scalars.corrections);
-    if (group.takesDecay())
-      inputs.push_back(scalars.weightDecay);
-    Value parameter = get(builder, group.values);
+      read.push_back(average.getState());
+    appendScalars(read, scalars, group);
     if (phase.scaling)
-      inputs.push_back(scaled(builder, group, scalars, &phase, numbers,
-                              parameter, mean, states, inputs));
-    if (group.copies)
+      read.push_back(scaled(builder, group, scalars, &phase, numbers, read));
+    if (group.copies && !phase.updated)
       written.push_back(group.copies);
     SmallVector<Type> types;
     for (nn::BucketOp bucket : written)
       types.push_back(bucket.getType());
-    auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
-                                               parameter, mean, states, inputs,
-                                               scalars.condition, nullptr);
+    SmallVector<Value> states;
+    for (unsigned place : ArrayRef(first).drop_front(2))
+      states.push_back(read[place]);
+    auto update = builder.create<nn::UpdateOp>(
+        loc, types, optimizer.rule, read[first.front()], mean, states,
+        ValueRange(), scalars.condition, nullptr);
     buildBody(update.getBody(), scalars, group, &phase,
               [&](nn::Scalars &s, auto &element) {
                 return phase.update(s, element, strategy);
               });
+    update.getInputsMutable().assign(
+        train::arrange(update.getBody().front(), read, first));
     for (auto [bucket, value] : llvm::zip(written, update.getOutputs()))
       builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
-    if (phase.readsBefore) {
-      // What the state was before is read until here. Only an operation that
-      // computes the new value may write it.
-      auto now = builder.create<nn::AverageOp>(
-          loc, mean.getType(), average.getState(), mean, ValueRange(),
-          scalars.condition, Value(), Value(), builder.getStringAttr("f32"),
-          UnitAttr(), FlatSymbolRefAttr(), ArrayAttr());
-      Block &body = now.getBody().emplaceBlock();
-      nn::Scalars s(loc, &getContext());
-      s.setInsertionPointToEnd(&body);
-      body.addArgument(s.getF64Type(), loc);
-      s.create<nn::ReturnOp>(ValueRange{body.addArgument(s.getF64Type(), loc)});
-      builder.create<nn::SetOp>(
-          loc, group.states[*phase.exchanged].getSymName(), now);
-    }
+    for (size_t number : phase.reset)
+      train::resetState(builder, group.states[number], scalars.condition);
+    if (phase.readsBefore)
+      setExchanged(builder, group, average, scalars, *phase.exchanged);
+  }
+
+  /// Writes the mean to the state `number`, of which the step has read what it
+  /// was before until now. Only an operation that computes the new value may
+  /// write it.
+  void setExchanged(OpBuilder &builder, Group &group, nn::AverageOp average,
+                    const StepScalars &scalars, size_t number) {
+    Location loc = average.getLoc();
+    Value mean = average.getOutput();
+    auto now = builder.create<nn::AverageOp>(
+        loc, mean.getType(), average.getState(), mean, ValueRange(),
+        scalars.condition, Value(), Value(), builder.getStringAttr("f32"),
+        UnitAttr(), FlatSymbolRefAttr(), ArrayAttr());
+    Block &body = now.getBody().emplaceBlock();
+    nn::Scalars s(loc, &getContext());
+    s.setInsertionPointToEnd(&body);
+    body.addArgument(s.getF64Type(), loc);
+    s.create<nn::ReturnOp>(ValueRange{body.addArgument(s.getF64Type(), loc)});
+    builder.create<nn::SetOp>(loc, group.states[number].getSymName(), now);
+  }
+
+  /// Appends the scalars that the body of an update has arguments for, in their
+  /// order.
+  static void appendScalars(SmallVector<Value> &read,
+                            const StepScalars &scalars, const Group &group) {
+    read.push_back(scalars.lr);
+    if (scalars.rates)
+      read.push_back(scalars.rates);
+    llvm::append_range(read, scalars.corrections);
+    if (scalars.factor)
+      read.push_back(scalars.factor);
+    if (group.takesDecay())
+      read.push_back(scalars.weightDecay);
   }
 
   void updateGroup(OpBuilder &builder, Group &group,
@@ -308,15 +312,13 @@ private:
     Location loc = group.values.getLoc();
     Value parameter = get(builder, group.values);
     Value gradient = get(builder, group.gradients);
-    SmallVector<Value> states, inputs = {scalars.lr};
-    SmallVector<Type> types(1 + group.states.size(), group.values.getType());
-    for (nn::BucketOp bucket : group.states)
+    ArrayRef<nn::BucketOp> own =
+        ArrayRef(group.states).drop_back(optimizer.laterStates);
+    SmallVector<Value> states, inputs;
+    SmallVector<Type> types(1 + own.size(), group.values.getType());
+    for (nn::BucketOp bucket : own)
       states.push_back(get(builder, bucket));
-    llvm::append_range(inputs, scalars.corrections);
-    if (scalars.factor)
-      inputs.push_back(scalars.factor);
-    if (group.takesDecay())
-      inputs.push_back(scalars.weightDecay);
+    appendScalars(inputs, scalars, group);
     // A delayed update applies the gradients of the previous step, and stores
     // those of this step. It must store the new gradients even if it must not
     // apply the old ones. Therefore the condition is an input of nn.update's
@@ -325,9 +327,12 @@ private:
     if (strategy.delayedUpdate)
       inputs.push_back(std::exchange(condition, Value()));
     train::ParameterNumbers numbers(builder, group.values, scalars.condition);
-    if (optimizer.scaling)
-      inputs.push_back(scaled(builder, group, scalars, nullptr, numbers,
-                              parameter, gradient, states, inputs));
+    if (optimizer.scaling) {
+      SmallVector<Value> read = {parameter, gradient};
+      llvm::append_range(read, states);
+      llvm::append_range(read, inputs);
+      inputs.push_back(scaled(builder, group, scalars, nullptr, numbers, read));
+    }
     if (group.copies)
       types.push_back(group.copies.getType());
     auto update = builder.create<nn::UpdateOp>(loc, types, optimizer.rule,
@@ -338,7 +343,7 @@ private:
                 return optimizer.update(s, element, strategy);
               });
     SmallVector<nn::BucketOp> buckets = {group.values};
-    llvm::append_range(buckets, group.states);
+    llvm::append_range(buckets, own);
     if (group.copies)
       buckets.push_back(group.copies);
     for (auto [bucket, value] : llvm::zip(buckets, update.getOutputs()))
@@ -348,16 +353,14 @@ private:
   /// Returns what the update subtracts from each element, before it is
   /// multiplied by the learning rate: the element's direction times the factor
   /// of the parameter to which the element belongs. Writes the optimizer's
-  /// numbers. `phase` may be null: the first one.
+  /// numbers. `phase` may be null: the first one. `operands` are those of the
+  /// update: the parameter, the gradient, the states and the scalars.
   Value scaled(OpBuilder &builder, Group &group, const StepScalars &scalars,
                const LaterPhase *phase, train::ParameterNumbers &numbers,
-               Value parameter, Value gradient, ValueRange states,
-               ValueRange inputs) {
+               ArrayRef<Value> operands) {
     const train::Scaling &scaling =
         phase ? *phase->scaling : *optimizer.scaling;
-    SmallVector<Value> operands = {parameter, gradient};
-    llvm::append_range(operands, states);
-    llvm::append_range(operands, inputs);
+    Value parameter = operands[0];
     auto map = [&](train::ElementFunction of) -> Value {
       auto op =
           builder.create<nn::MapOp>(group.values.getLoc(), parameter.getType(),
@@ -419,7 +422,11 @@ private:
     element.parameter = add();
     element.gradient = add();
     SmallVector<Value> states, corrections;
-    for (size_t i = 0; i < optimizer.states.size(); ++i)
+    size_t count = optimizer.states.size();
+    // The first phase updates its own states only.
+    if (!phase && isa<nn::UpdateOp, nn::MapOp>(op))
+      count -= optimizer.laterStates;
+    for (size_t i = 0; i < count; ++i)
       states.push_back(phase && phase->exchanged == i ? element.gradient
                                                       : add());
     SmallVector<Value> before = {element.parameter};
@@ -433,6 +440,11 @@ private:
     element.lr = add();
     if (group.rate != 1)
       element.lr = s.mul(element.lr, s.real(group.rate));
+    if (scalars.rates) {
+      element.rates = add();
+      if (group.rate != 1)
+        element.rates = s.mul(element.rates, s.real(group.rate));
+    }
     for (size_t i = 0; i < scalars.corrections.size(); ++i)
       corrections.push_back(add());
     element.corrections = corrections;
@@ -516,6 +528,8 @@ private:
     SmallVector<Value> gradients;
     for (Group &group : groups) {
       train::addBuckets(step, group, optimizer);
+      if (phase && phase->isLocal)
+        train::readLocalParameters(step, group, optimizer, strategy);
       if (config::sumsGradients(strategy))
         clearGradients(step, group);
       gradients.push_back(get(builder, group.gradients));
@@ -537,6 +551,11 @@ private:
       scalars.factor = train::gradientFactor(builder, norm, limit, lossScale);
     scalars.condition =
         train::updateCondition(builder, step, norm, lossScale, scalars.factor);
+    // The rate is taken by the count before this update.
+    if (phase && phase->isLocal)
+      scalars.rates =
+          train::addRate(builder, step, scalars.lr, scalars.condition,
+                         /*synchronizes=*/!phase->updated);
     countUpdate(builder, count, scalars.condition);
     if (strategy.delayedUpdate) {
       scalars.condition =

@@ -153,10 +153,17 @@ struct Verify : VerifyPass<heddle::impl::TrainVerifyBase, Verify> {
         !set.getValue().getDefiningOp<nn::AverageOp>() &&
         !set.getValue().getDefiningOp<nn::WriteNumbersOp>() &&
         !set.getValue().getDefiningOp<nn::FakeQuantizeOp>() &&
-        !set.getValue().getDefiningOp<nn::FillOp>())
+        !set.getValue().getDefiningOp<nn::FillOp>() && !isOfScalars(set))
       return set.emitError("H0909: writes the bucket @")
              << set.getState() << ", which is the optimizer's";
     return success();
+  }
+
+  /// Whether `set` writes what the step computes before its first micro-batch.
+  bool isOfScalars(nn::SetOp set) {
+    StringRef state = heddle::statesOf(*symbols, set.getState()).front();
+    return symbols->lookup<nn::StateOp>(state).getRole() ==
+           nn::StateRole::Scalar;
   }
 
   dist::Strategy strategy;

@@ -596,7 +596,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @model family "gpt2" phase "train" attributes {strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role parameter : tensor<4xf32>
-  // expected-error @+1 {{'nn.state' op is held as "replica", which only a state of the optimizer for a parameter may be, as "parameter" or "whole"}}
+  // expected-error @+1 {{'nn.state' op is held as "replica", which only a state of the optimizer for a parameter may be, as "parameter", "whole" or "local"}}
   nn.state @w.m role optimizer : tensor<4xf32> {held = #nn.held<replica>, parameter = "w"}
 }
 

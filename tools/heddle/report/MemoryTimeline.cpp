@@ -159,7 +159,8 @@ static std::vector<plan::Owner> persistentOwners(const plan::Plan &plan,
   std::set<std::string> names;
   for (const plan::State &state : plan.states)
     if (state.memory == kind)
-      names.insert(plan::stateOwner(state.role, state.isCopy(), kind));
+      names.insert(
+          plan::stateOwner(state.role, !state.parameter.empty(), kind));
   std::vector<plan::Owner> owners;
   int64_t rest = plan.memory.persistentBytes[kind];
   for (const plan::Owner &owner : plan.memory.owners)

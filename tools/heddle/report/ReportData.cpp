@@ -205,14 +205,14 @@ json driver::describeStates(const plan::Plan &plan) {
   json states = json::array();
   for (const plan::State &state : plan.states) {
     const plan::Placement &placement = state.placement;
-    json one = {
-        {"name", state.name},
-        {"role", plan::nameOf(state.role)},
-        {"owner", plan::stateOwner(state.role, state.isCopy(), state.memory)},
-        {"type", plan::nameOf(state.type)},
-        {"shape", state.shape},
-        {"memory", plan::nameOf(state.memory)},
-        {"bytes", state.numBytes()}};
+    json one = {{"name", state.name},
+                {"role", plan::nameOf(state.role)},
+                {"owner", plan::stateOwner(state.role, !state.parameter.empty(),
+                                           state.memory)},
+                {"type", plan::nameOf(state.type)},
+                {"shape", state.shape},
+                {"memory", plan::nameOf(state.memory)},
+                {"bytes", state.numBytes()}};
     if (!placement.whole.empty()) {
       one["whole"] = placement.whole;
       one["split"] = placement.split;

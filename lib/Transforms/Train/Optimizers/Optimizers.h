@@ -39,6 +39,9 @@ struct Element {
   /// What the state that replicas exchange in a later phase was before; null
   /// unless `LaterPhase::readsBefore`.
   mlir::Value before;
+  /// The sum of the learning rates since replicas last synchronized, with this
+  /// update's; null unless they do in a phase that `LaterPhase::isLocal`.
+  mlir::Value rates;
 };
 
 /// Builds a number from the values of one element.
@@ -114,6 +117,17 @@ struct LaterPhase {
   /// one. `update` gets it as the state's value, too.
   std::optional<size_t> exchanged = std::nullopt;
   llvm::SmallVector<size_t> changed = {};
+  /// Which of the states is updated in place of the parameter, if the
+  /// parameter does not change.
+  std::optional<size_t> updated = std::nullopt;
+  /// Which of the states become 0 in an update.
+  llvm::SmallVector<size_t> reset = {};
+  /// Whether replicas have steps of their own in the phase, and compute with
+  /// `Optimizer::localParameter`.
+  bool isLocal = false;
+  /// At which updates the phase runs, if it shares them with another one that
+  /// begins with the same update.
+  plan::Interval every = {};
   /// A number for the exchanged tensor, if several phases exchange one. Errors
   /// of what an earlier phase has sent count as zero then.
   int64_t errorsOf = 0;
@@ -150,6 +164,11 @@ struct Optimizer {
   std::vector<LaterPhase> later = {};
   /// The interval of dense updates, if a later phase begins with update 1, too.
   plan::Interval dense = {};
+  /// How many of the last states are of later phases only.
+  size_t laterStates = 0;
+  /// Builds what a replica computes with in place of a parameter in phases with
+  /// steps of its own.
+  ElementFunction localParameter = nullptr;
 };
 
 /// The optimizer that the strategy (the settings of the compilation) names.
