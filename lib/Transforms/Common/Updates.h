@@ -123,6 +123,11 @@ public:
   /// Whether the operation computes the copies `name`, a state or a bucket,
   /// from new values of their parameters.
   bool readsParametersOf(mlir::Operation *op, llvm::StringRef name);
+  /// Whether the operation computes the state or bucket `name` from its old
+  /// value or, if it is a copy, from its parameter's new one.
+  bool computesFrom(mlir::Operation *op, llvm::StringRef name) {
+    return readsState(op, name) || readsParametersOf(op, name);
+  }
   std::optional<Update> updateOf(mlir::Operation *op);
   /// The parameters to which a state, or all members of a bucket, belong. Empty
   /// if any of these states is not of the kind `kind` (see `kindOf`).

@@ -281,8 +281,7 @@ private:
     std::optional<Update> update = updateOf(maker);
     if (update && failed(verifyUpdate(*update)))
       return failure();
-    bool isRead = maker && (readsState(maker, set.getState()) ||
-                            readsParametersOf(maker, set.getState()));
+    bool isRead = maker && computesFrom(maker, set.getState());
     // The new value of a cache must be computed from its old value, which holds
     // the tokens of earlier runs.
     auto written = symbols.lookup<nn::StateOp>(set.getState());
