@@ -52,7 +52,9 @@ class LayerDropTransfers(h.HeddleTest):
         for command in ["launch", "collective", "wait"]:
             expected = self.count(whole, command)
             for path in expected:
-                if path in DROPPED:
+                # The kernels of a layer are named after all of them. Those with the
+                # name of one update its parameters.
+                if path in DROPPED and command != "launch":
                     expected[path] = 0
                 elif path.startswith("h.*"):
                     expected[path] //= 2
