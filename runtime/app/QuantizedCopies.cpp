@@ -120,7 +120,8 @@ heddle::rt::quantizedCopyOf(const plan::Stage &stage,
 static std::vector<std::pair<std::string, std::string>>
 groupsIn(const plan::Plan &plan) {
   std::vector<std::pair<std::string, std::string>> groups;
-  const nlohmann::json &settings = plan.strategy.at("settings");
+  const auto settings =
+      plan.strategy.value("settings", nlohmann::json::object());
   if (settings.contains("moq"))
     for (const nlohmann::json &group : settings.at("moq")) {
       auto text = group.get<std::string>();
