@@ -48,6 +48,17 @@ template <typename OpT> mlir::LogicalResult verifyBucketUse(OpT op) {
   return mlir::success();
 }
 
+/// The sharding rule of maxima of ranges of a flat tensor: the result is
+/// [ranges, numbers]. Ranks that split the flat tensor have the maxima of
+/// different ranges.
+template <typename OpT> dist::ShardingRule ruleOfRanges(OpT op) {
+  dist::ShardingRule rule = dist::buildRule(op, {"r"}, {"rm"}, "m");
+  dist::Factor &ranges = rule.factors[rule.indexOf("r")];
+  ranges.size = tensorOf(op.getOutput()).getDimSize(0);
+  ranges.units = "ranges";
+  return rule;
+}
+
 } // namespace heddle::nn
 
 #endif // HEDDLE_DIALECTS_NN_BUCKETMEMBERS_H

@@ -260,13 +260,8 @@ double GroupMaximaOp::getFlops() { return 2 * elementsOf(getInput()); }
 double GroupSumsOp::getFlops() { return 2 * elementsOf(getInput()); }
 double FakeQuantizeOp::getFlops() { return 10 * elementsOf(getInput()); }
 
-// Ranks that split the flat tensor have the maxima of different ranges.
 dist::ShardingRule GroupMaximaOp::getShardingRule() {
-  dist::ShardingRule rule = dist::buildRule(*this, {"r"}, {"rm"}, "m");
-  dist::Factor &ranges = rule.factors[rule.indexOf("r")];
-  ranges.size = tensorOf(getOutput()).getDimSize(0);
-  ranges.units = "ranges";
-  return rule;
+  return ruleOfRanges(*this);
 }
 
 // The results are partial sums: a rank sums only the elements of a group that

@@ -238,13 +238,8 @@ dist::ShardingRule ScaleSegmentsOp::getShardingRule() {
   return dist::buildRule(*this, {"n", "m"}, {"n"}, "m");
 }
 
-// Ranks that split the flat tensor have the maxima of different ranges.
 dist::ShardingRule SegmentMaximaOp::getShardingRule() {
-  dist::ShardingRule rule = dist::buildRule(*this, {"r"}, {"rm"}, "m");
-  dist::Factor &ranges = rule.factors[rule.indexOf("r")];
-  ranges.size = tensorOf(getOutput()).getDimSize(0);
-  ranges.units = "ranges";
-  return rule;
+  return ruleOfRanges(*this);
 }
 dist::ShardingRule MaxRowsOp::getShardingRule() {
   return dist::buildRule(*this, {"rm"}, {"m"}, "rm");

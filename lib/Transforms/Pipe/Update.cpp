@@ -103,7 +103,7 @@ const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
   Operation *user = op.hasOneUse() ? *op.getUsers().begin() : nullptr;
   if (auto set = dyn_cast_or_null<nn::SetOp>(user); set && isa<nn::FillOp>(op))
     name = set.getState();
-  // A fill may stand in for the state of an average that has none.
+  // An average without a state reads a fill.
   auto average = dyn_cast_or_null<nn::AverageOp>(user);
   if (average && average.getState().getDefiningOp() == &op &&
       isa<nn::FillOp>(op)) {

@@ -54,7 +54,7 @@ Value ParameterBuckets::copyAverage(OpBuilder &builder, ParameterBucket &bucket,
         copier.map(input, reshard(builder, read(builder, mine),
                                   mine.getStorageAttr(), whole, "nn.average"));
       }
-  // A mean that is no state: zeros stand for it.
+  // An average without a state reads zeros.
   if (auto fill = average.getState().getDefiningOp<nn::FillOp>())
     copier.map(fill.getOutput(), builder.create<nn::FillOp>(
                                      fill.getLoc(), bucket.values.getType(),

@@ -84,11 +84,7 @@ Value train::addRate(OpBuilder &builder, nn::StepOp step, Value lr,
   Location loc = step.getLoc();
   StringRef name = plan::localRates;
   Type type = lr.getType();
-  nn::StateOp state = addState(step, name, type);
-  state.setCheckpointed(true);
-  auto zero = builder.getF64FloatAttr(0);
-  state.setInitAttr(nn::InitAttr::get(step.getContext(), nn::InitKind::Constant,
-                                      zero, zero, /*zeroRow=*/-1));
+  addCheckpointedState(step, name, type, /*first=*/0);
   Value before = builder.create<nn::GetOp>(loc, type, name);
   Value sum;
   if (synchronizes)

@@ -79,11 +79,7 @@ private:
   Value readNumber(OpBuilder &builder, nn::StepOp step, StringRef name,
                    double first) {
     auto type = RankedTensorType::get({}, builder.getF32Type());
-    nn::StateOp state = train::addState(step, name, type);
-    state.setCheckpointed(true);
-    state.setInitAttr(nn::InitAttr::get(
-        &getContext(), nn::InitKind::Constant, builder.getF64FloatAttr(first),
-        builder.getF64FloatAttr(0), /*zeroRow=*/-1));
+    train::addCheckpointedState(step, name, type, first);
     return builder.create<nn::GetOp>(step.getLoc(), type, name);
   }
 

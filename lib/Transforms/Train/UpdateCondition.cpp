@@ -23,6 +23,16 @@ nn::StateOp train::addState(nn::StepOp step, StringRef name, Type type) {
                                              nn::StateRole::Optimizer, type);
 }
 
+void train::addCheckpointedState(nn::StepOp step, StringRef name, Type type,
+                                 double first) {
+  Builder builder(step.getContext());
+  nn::StateOp state = addState(step, name, type);
+  state.setCheckpointed(true);
+  state.setInitAttr(nn::InitAttr::get(
+      step.getContext(), nn::InitKind::Constant, builder.getF64FloatAttr(first),
+      builder.getF64FloatAttr(0), /*zeroRow=*/-1));
+}
+
 /// Whether a number is neither infinite nor NaN.
 static Value isFinite(nn::Scalars &s, Value x) {
   // x - x is 0 for a finite x, and then 1 > x - x. Otherwise x - x is NaN, and
@@ -154,12 +164,7 @@ Value train::keptErrors(OpBuilder &builder, nn::StepOp step, int64_t number,
   Location loc = step.getLoc();
   StringRef name = plan::errorsOfState;
   Type type = condition.getType();
-  nn::StateOp state = addState(step, name, type);
-  state.setCheckpointed(true);
-  auto zero = builder.getF64FloatAttr(0);
-  state.setInitAttr(nn::InitAttr::get(step.getContext(), nn::InitKind::Constant,
-                                      zero, zero,
-                                      /*zeroRow=*/-1));
+  addCheckpointedState(step, name, type, /*first=*/0);
   auto own = static_cast<double>(number);
   Value before = builder.create<nn::GetOp>(loc, type, name);
   Value kept = nn::buildMap(

@@ -20,6 +20,9 @@ namespace heddle::train {
 /// Adds a state of the optimizer that belongs to no parameter, unless an
 /// earlier train program has added it.
 nn::StateOp addState(nn::StepOp step, llvm::StringRef name, mlir::Type type);
+/// As `addState`, for a state that checkpoints have and that begins at `first`.
+void addCheckpointedState(nn::StepOp step, llvm::StringRef name,
+                          mlir::Type type, double first);
 
 /// Returns `x` if it is finite, otherwise 0.
 mlir::Value finiteOrZero(nn::Scalars &s, mlir::Value x);
