@@ -222,10 +222,7 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
             ends[i] = clock.start(stream, secondsOnHost(kernel));
             return;
           }
-          double bytes = cluster.memoryPerSecond > 0
-                             ? kernel.bytes / cluster.memoryPerSecond
-                             : 0;
-          clock.compute(std::max(kernel.flops / cluster.flops, bytes));
+          clock.compute(cluster.kernelSeconds(kernel.flops, kernel.bytes));
         },
         [&](const plan::command::Call &call) {
           run(stage, call.sequence, clock);

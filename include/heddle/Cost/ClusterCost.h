@@ -13,6 +13,7 @@
 #define HEDDLE_COST_CLUSTERCOST_H
 
 #include "heddle/PlanFormat/Plan.h"
+#include <algorithm>
 #include <map>
 
 namespace heddle::cost {
@@ -50,6 +51,12 @@ struct Cluster {
   std::optional<Link> pcie;
   std::optional<Files> files;
   int64_t ranks() const { return nodes * ranksPerNode; }
+  /// The time of a kernel on a rank's device: that of its operations, or of its
+  /// bytes. `flops` of the cluster must be known.
+  double kernelSeconds(double kernelFlops, double bytes) const {
+    return std::max(kernelFlops / flops,
+                    memoryPerSecond > 0 ? bytes / memoryPerSecond : 0);
+  }
   /// Whether each group of ranks along `axes` is on a single node.
   bool isInside(const plan::Mesh &mesh,
                 const std::vector<std::string> &axes) const;

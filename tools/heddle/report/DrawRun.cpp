@@ -51,8 +51,7 @@ std::string driver::drawRoofline(const json &kernels,
       {{"copy", "bound by memory"}, {"compute", "bound by arithmetic"}});
   double all = 0;
   auto secondsOf = [&](const json &kernel) {
-    return std::max(kernel["flops"].get<double>() / peak,
-                    kernel["bytes"].get<double>() / memory) *
+    return cluster.kernelSeconds(kernel["flops"], kernel["bytes"]) *
            kernel["calls"].get<double>();
   };
   for (const json &kernel : kernels)

@@ -241,10 +241,8 @@ json driver::describeStates(const plan::Plan &plan) {
 /// each kernel takes as long as its operations or its bytes.
 static double secondsOf(const rt::ModuleNode &module,
                         const cost::Cluster &cluster) {
-  double bytes = cluster.memoryPerSecond > 0
-                     ? module.own.bytes / cluster.memoryPerSecond
-                     : 0;
-  double seconds = std::max(module.own.kernelFlops / cluster.flops, bytes);
+  double seconds =
+      cluster.kernelSeconds(module.own.kernelFlops, module.own.bytes);
   for (const auto &inner : module.children)
     seconds += secondsOf(*inner, cluster);
   return seconds;
